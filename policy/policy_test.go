@@ -1,0 +1,53 @@
+package policy_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer/policy"
+)
+
+func TestDefaultOrdersByObjective(t *testing.T) {
+	t.Parallel()
+	cands := []policy.Candidate{
+		{Name: "cold", PredictedTTFT: 3 * time.Second, Externality: 3 * time.Second},
+		{Name: "warm-busy", PredictedTTFT: 4 * time.Second, Externality: time.Second},
+		{Name: "external", Type: policy.Provider, PredictedTTFT: time.Millisecond},
+		{Name: "warm", PredictedTTFT: time.Second, Externality: time.Second, InFlight: 2, Tie: 1},
+		{Name: "warm-idle", PredictedTTFT: time.Second, Externality: time.Second, InFlight: 1, Tie: 9},
+		{Name: "warm-idle-too", PredictedTTFT: time.Second, Externality: time.Second, InFlight: 1, Tie: 3},
+	}
+	var plan policy.Plan
+	policy.Default{}.Evaluate(&policy.Request{}, cands, &plan)
+
+	names := make([]string, 0, len(plan.Order))
+	for _, i := range plan.Order {
+		names = append(names, cands[i].Name)
+	}
+	require.Equal(t, []string{"warm-idle-too", "warm-idle", "warm", "warm-busy", "cold"}, names)
+	require.Equal(t, []policy.Drop{{Index: 2, Rule: policy.DefaultRule, Condition: "not a local worker"}}, plan.Dropped)
+}
+
+func TestDefaultReusesThePlan(t *testing.T) {
+	cands := make([]policy.Candidate, 64)
+	var plan policy.Plan
+	policy.Default{}.Evaluate(&policy.Request{}, cands, &plan)
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		policy.Default{}.Evaluate(&policy.Request{}, cands, &plan)
+	}))
+	require.Len(t, plan.Order, 64)
+}
+
+func ExampleDefault() {
+	cands := []policy.Candidate{
+		{Name: "a", PredictedTTFT: 900 * time.Millisecond},
+		{Name: "b", PredictedTTFT: 120 * time.Millisecond},
+	}
+	var plan policy.Plan
+	policy.Default{}.Evaluate(&policy.Request{Model: "qwen3"}, cands, &plan)
+	fmt.Println(cands[plan.Order[0]].Name)
+	// Output: b
+}
