@@ -70,11 +70,13 @@ func (m *Model) Update(x *Vector, y float64) {
 	for i := range m.Theta {
 		m.Theta[i] += px[i] / denom * err
 	}
-	healthy := true
 	for i := range m.cov {
 		for j := range m.cov[i] {
 			m.cov[i][j] = (m.cov[i][j] - px[i]*px[j]/denom) / m.forget
 		}
+	}
+	healthy := true
+	for i := range m.cov {
 		// Forgetting without excitation blows the covariance up in the directions
 		// that no observation touches; it never need exceed what we started from.
 		limit := m.spread[i] * m.spread[i]
