@@ -113,6 +113,8 @@ type Policy interface {
 // DefaultRule is the name of the rule that [Default] applies.
 const DefaultRule = "default: lowest predicted TTFT"
 
+const notLocal = "not a local worker"
+
 // Default is the policy in force when none is configured: local workers only,
 // the lowest predicted time to first token (with the externality counted) first.
 type Default struct{}
@@ -122,7 +124,7 @@ func (Default) Evaluate(_ *Request, candidates []Candidate, plan *Plan) {
 	plan.reset(DefaultRule)
 	for i := range candidates {
 		if candidates[i].Type != Local {
-			plan.Dropped = append(plan.Dropped, Drop{Index: i, Rule: DefaultRule, Condition: "not a local worker"})
+			plan.Dropped = append(plan.Dropped, Drop{Index: i, Rule: DefaultRule, Condition: notLocal})
 			continue
 		}
 		plan.Order = append(plan.Order, i)

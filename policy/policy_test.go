@@ -41,6 +41,22 @@ func TestDefaultReusesThePlan(t *testing.T) {
 	require.Len(t, plan.Order, 64)
 }
 
+func TestRoundRobinTakesTurns(t *testing.T) {
+	t.Parallel()
+	cands := []policy.Candidate{{Name: "b"}, {Name: "x", Type: policy.Provider}, {Name: "a"}, {Name: "c"}}
+	var rr policy.RoundRobin
+	var plan policy.Plan
+	var first []string
+	for range 4 {
+		rr.Evaluate(&policy.Request{}, cands, &plan)
+		require.Len(t, plan.Order, 3)
+		first = append(first, cands[plan.Order[0]].Name)
+	}
+	require.Equal(t, []string{"a", "b", "c", "a"}, first)
+	rr.Evaluate(&policy.Request{}, nil, &plan)
+	require.Empty(t, plan.Order)
+}
+
 func ExampleDefault() {
 	cands := []policy.Candidate{
 		{Name: "a", PredictedTTFT: 900 * time.Millisecond},
