@@ -1,0 +1,140 @@
+package eventstream
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/kvsteer/kvsteer/kvcache/follow"
+)
+
+// perMessage is what a buffered message is reckoned to cost beyond its bytes, so
+// that a flood of empty messages is bounded too.
+const perMessage = 128
+
+// Sink is the bounded buffer between the goroutine that owns a socket and the
+// one that receives. When it is full the socket is not read, so the pressure
+// reaches the publisher, which drops: the sequence numbers then show a gap.
+//
+// One goroutine pushes, one pops; all methods are safe for concurrent use.
+type Sink struct {
+	limit     int64
+	malformed *atomic.Int64
+
+	mu        sync.Mutex
+	queue     []follow.Message
+	head      int
+	bytes     int64
+	connected bool
+	note      error
+	ended     bool
+	end       error
+
+	ready chan struct{} // capacity 1: something to pop, or the end
+	space chan struct{} // capacity 1: something was popped
+}
+
+func newSink(limit int64, malformed *atomic.Int64) *Sink {
+	return &Sink{
+		limit:     limit,
+		malformed: malformed,
+		ready:     make(chan struct{}, 1),
+		space:     make(chan struct{}, 1),
+	}
+}
+
+// Connected records that the peer speaks the protocol and has been asked for
+// messages.
+func (s *Sink) Connected() {
+	s.mu.Lock()
+	s.connected, s.note = true, nil
+	s.mu.Unlock()
+}
+
+// Failed records why an attempt to connect failed. Nobody is told unless a
+// receiver gives up waiting.
+func (s *Sink) Failed(err error) {
+	s.mu.Lock()
+	s.note = err
+	s.mu.Unlock()
+}
+
+// Skip counts a message that could not be understood.
+func (s *Sink) Skip() { s.malformed.Add(1) }
+
+// Push appends m, waiting for space until ctx ends. A message larger than the
+// whole buffer is taken when the buffer is empty.
+func (s *Sink) Push(ctx context.Context, m follow.Message) error {
+	size := cost(m)
+	for {
+		s.mu.Lock()
+		if s.bytes == 0 || s.bytes+size <= s.limit {
+			s.queue = append(s.queue, m)
+			s.bytes += size
+			s.mu.Unlock()
+			signal(s.ready)
+			return nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-s.space:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// finish ends the stream; err nil means that it is complete.
+func (s *Sink) finish(err error) {
+	s.mu.Lock()
+	s.ended, s.end = true, err
+	s.mu.Unlock()
+	signal(s.ready)
+}
+
+// take pops a message if there is one; ended reports that there never will be.
+func (s *Sink) take() (m follow.Message, ok, ended bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.head == len(s.queue) {
+		return follow.Message{}, false, s.ended, s.end
+	}
+	m = s.queue[s.head]
+	s.queue[s.head] = follow.Message{} // let go of the payload
+	s.head++
+	s.bytes -= cost(m)
+	switch {
+	case s.head == len(s.queue):
+		s.queue, s.head = s.queue[:0], 0
+	case s.head >= len(s.queue)/2 && s.head > 64:
+		// A reader that never quite catches up must not make the slice grow.
+		n := copy(s.queue, s.queue[s.head:])
+		clear(s.queue[n:])
+		s.queue, s.head = s.queue[:n], 0
+	default:
+	}
+	signal(s.space)
+	return m, true, false, nil
+}
+
+// whyNot returns what kept the stream from being established, nil if nothing is
+// known or it was.
+func (s *Sink) whyNot() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.connected {
+		return nil
+	}
+	return s.note
+}
+
+func cost(m follow.Message) int64 {
+	return int64(len(m.Payload)+len(m.Topic)) + perMessage
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
