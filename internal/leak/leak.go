@@ -19,24 +19,24 @@ const (
 	maxPause   = 50 * time.Millisecond
 )
 
-// Check fails t if, when it ends, a goroutine runs that did not run at the time
+// Check fails tb if, when it ends, a goroutine runs that did not run at the time
 // of the call. Call it first in the test: cleanups run last to first, and those
 // that close things must run before this one.
 //
 // It doesn't fit a test that runs in parallel with others, whose goroutines it
 // can't tell from this test's own: use [Main] there.
-func Check(t testing.TB) {
-	t.Helper()
-	check(t, patience)
+func Check(tb testing.TB) {
+	tb.Helper()
+	check(tb, patience)
 }
 
-func check(t testing.TB, patience time.Duration) {
-	t.Helper()
+func check(tb testing.TB, patience time.Duration) {
+	tb.Helper()
 	before := ids(running())
-	t.Cleanup(func() {
-		t.Helper()
+	tb.Cleanup(func() {
+		tb.Helper()
 		if left := wait(before, patience); len(left) > 0 {
-			t.Errorf("%s", report(left))
+			tb.Errorf("%s", report(left))
 		}
 	})
 }
@@ -45,7 +45,7 @@ func check(t testing.TB, patience time.Duration) {
 // tests passed but left goroutines. It is the whole body of a TestMain. Tests
 // that failed are not checked: what they left is a consequence.
 func Main(m *testing.M) {
-	os.Exit(run(m.Run, os.Stderr, patience))
+	os.Exit(run(m.Run, os.Stderr, patience)) //nolint:forbidigo // TestMain is the program of a test binary
 }
 
 func run(tests func() int, out io.Writer, patience time.Duration) int {
@@ -74,7 +74,7 @@ func wait(before map[uint64]bool, patience time.Duration) []goroutine {
 		if len(left) == 0 || !time.Now().Before(deadline) {
 			return left
 		}
-		time.Sleep(pause)
+		time.Sleep(pause) //nolint:forbidigo // nothing announces a goroutine's end, so it is polled, within the deadline
 	}
 }
 

@@ -15,7 +15,7 @@ type goroutine struct {
 // harness marks goroutines that belong to the test binary, not to a test: the
 // ones that wait for tests, run fuzzing, deliver signals or write profiles.
 // Each is a function at which such a goroutine was started or is parked.
-var harness = []string{
+var harness = []string{ //nolint:gochecknoglobals // an immutable table
 	"testing.(*M).",
 	"testing.(*T).Run(",
 	"testing.(*T).Parallel(",
