@@ -19,11 +19,11 @@ def main() -> int:
     p.add_argument("--tokenizer", required=True,
                    help="directory with tokenizer.json and tokenizer_config.json")
     p.add_argument("--out", required=True, help="model directory to write")
-    # The defaults make a 3,000-token prefill cost about a second on 2 cores.
-    p.add_argument("--hidden", type=int, default=512)
-    p.add_argument("--layers", type=int, default=4)
-    p.add_argument("--intermediate", type=int, default=1536)
-    p.add_argument("--heads", type=int, default=8)
+    # The defaults make a 3,000-token prefill cost about 0.7 s on one core.
+    p.add_argument("--hidden", type=int, default=256)
+    p.add_argument("--layers", type=int, default=6)
+    p.add_argument("--intermediate", type=int, default=1024)
+    p.add_argument("--heads", type=int, default=4)
     p.add_argument("--kv-heads", type=int, default=2)
     p.add_argument("--head-dim", type=int, default=64)
     p.add_argument("--max-position", type=int, default=32768)
