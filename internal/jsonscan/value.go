@@ -203,3 +203,23 @@ func (v Value) Len() int {
 	}
 	return n
 }
+
+// Uint32s returns an array whose elements are all integers of 32 bits without
+// sign, such as token ids, with one allocation.
+func (v Value) Uint32s() ([]uint32, bool) {
+	if v.Kind() != KindArray {
+		return nil, false
+	}
+	if v.Empty() {
+		return []uint32{}, true
+	}
+	ids := make([]uint32, 0, bytes.Count(v.raw, []byte{','})+1)
+	for it := v.Iter(); it.Next(); {
+		n, ok := it.value.Int()
+		if !ok || n < 0 || n > math.MaxUint32 {
+			return nil, false
+		}
+		ids = append(ids, uint32(n))
+	}
+	return ids, true
+}
