@@ -1,0 +1,19 @@
+package kvcache_test
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/kvsteer/kvsteer/kvcache"
+)
+
+// BenchmarkHasher16k hashes a prompt of 16,000 tokens in blocks of 16.
+func BenchmarkHasher16k(b *testing.B) {
+	tokens := randomTokens(rand.New(rand.NewPCG(1, 1)), 16000)
+	dst := make([]kvcache.Key, 0, 1000)
+	h := kvcache.Hasher{BlockSize: 16}
+	b.ReportAllocs()
+	for b.Loop() {
+		dst = h.Keys(dst[:0], tokens, kvcache.Scope{Adapter: "a"}, nil)
+	}
+}
