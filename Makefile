@@ -1,0 +1,145 @@
+# `make help` lists the targets. Needs GNU make and Go; `make test` sees to the rest.
+
+GO        ?= go
+ARGS      ?=
+PKGS      ?= ./...
+FUZZTIME  ?= 60s
+BENCHTIME ?= 1s
+
+# Each module is built as its users get it, so the workspace is off here; it
+# serves editors and commands typed by hand.
+export GOWORK := off
+
+MODULES   := $(shell scripts/modules.sh)
+CACHE     := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kvsteer
+TOOLS     := $(CACHE)/tools
+LINT      := $(TOOLS)/golangci-lint
+VULN      := $(TOOLS)/govulncheck
+# Where a port is most likely to break: case of paths, signals, 32 bits.
+PLATFORMS := darwin/arm64 windows/amd64 linux/386 linux/arm64
+
+# $(call each,command) runs a command in every module and stops at the first that fails.
+each = @set -e; for m in $(MODULES); do echo "== $$m: $(1)"; (cd $$m && $(1)); done
+
+.DEFAULT_GOAL := help
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo 'Variables: ARGS (demo), PKGS (test-root), FUZZTIME=$(FUZZTIME) (fuzz), BENCHTIME=$(BENCHTIME) (bench)'
+
+# ---- for users
+
+.PHONY: demo
+demo: ## Watch prompts go to the worker that holds their prefix: simulated engines, nothing to install (ARGS=-json)
+	@CGO_ENABLED=0 $(GO) run ./examples/quickstart $(ARGS)
+
+.PHONY: test
+test: test-deps test-root test-race ## Set up what the tests need, then run them all
+
+# ---- build and test
+
+.PHONY: build
+build: ## Build every package of every module, without cgo
+	$(call each,CGO_ENABLED=0 $(GO) build ./...)
+
+.PHONY: test-deps
+test-deps: ## Install libzmq and a C compiler if they are missing (apt-get), or say what to install
+	@scripts/test-deps.sh
+
+.PHONY: test-root
+test-root: ## Test the root module without cgo: what needs nothing but Go
+	CGO_ENABLED=0 $(GO) test -timeout 10m $(PKGS)
+
+.PHONY: test-race
+test-race: ## Test every module under the race detector
+	$(call each,CGO_ENABLED=1 $(GO) test -race -timeout 15m ./...)
+
+.PHONY: test-386
+test-386: ## Test the root module on 32 bits (runs where the kernel can, such as linux/amd64)
+	GOARCH=386 CGO_ENABLED=0 $(GO) test -timeout 10m ./...
+
+.PHONY: cross
+cross: ## Build and vet the root module, tests included, for other systems
+	@set -e; for p in $(PLATFORMS); do echo "== $$p"; \
+	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./...; \
+	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build ./...; done
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME each
+	$(call each,$(CURDIR)/scripts/fuzz.sh $(FUZZTIME))
+
+.PHONY: bench
+bench: ## Run every benchmark for BENCHTIME each (1x to see that they work)
+	$(call each,$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...)
+
+.PHONY: demo-check
+demo-check: ## Run the demo and check what it claims: prefix routing at least 5 times faster
+	CGO_ENABLED=0 $(GO) run ./examples/quickstart -json | $(GO) run ./internal/democheck
+
+.PHONY: e2e-vllm
+e2e-vllm: ## Route real vLLM servers (CPU) by their KV events, installed into a cache on first use
+	$(GO) test -tags e2e -count 1 -v -timeout 45m ./internal/e2e/vllm
+
+# ---- check
+
+.PHONY: vet
+vet: ## Run go vet over every module, build tags included
+	$(call each,$(GO) vet -tags e2e ./...)
+
+.PHONY: lint
+lint: $(LINT) ## Run golangci-lint over every module (its first build takes a few minutes)
+	$(call each,$(LINT) run ./...)
+
+.PHONY: fmt
+fmt: $(LINT) ## Format all Go code
+	$(call each,$(LINT) fmt ./...)
+
+.PHONY: fmt-check
+fmt-check: $(LINT) ## Fail if code is not formatted
+	$(call each,$(LINT) fmt --diff ./...)
+
+.PHONY: vuln
+vuln: $(VULN) ## Look for known vulnerabilities that the code can reach (asks vuln.go.dev)
+	$(call each,$(CURDIR)/scripts/vuln.sh $(VULN))
+
+.PHONY: closure
+closure: ## Check what an importer of the root package gets along with it
+	$(GO) test -count 1 ./internal/closure
+
+.PHONY: tidy
+tidy: ## Tidy every go.mod
+	$(call each,$(GO) mod tidy)
+
+.PHONY: tidy-check
+tidy-check: ## Fail if a go.mod or go.sum is not tidy
+	$(call each,$(GO) mod tidy -diff)
+
+.PHONY: generate
+generate: ## Run go generate in every module
+	$(call each,$(GO) generate ./...)
+
+.PHONY: generate-check
+generate-check: generate ## Fail if generated files are not up to date (needs a clean checkout)
+	git diff --exit-code
+	@test -z "$$(git status --porcelain)" || { git status --short; exit 1; }
+
+.PHONY: work
+work: ## Write go.work anew from the modules that there are
+	rm -f go.work go.work.sum
+	GOWORK= $(GO) work init $(MODULES:%=./%)
+	GOWORK= $(GO) work edit -go $$(sed -n 's/^go //p' go.mod)
+
+.PHONY: work-check
+work-check: ## Fail if go.work misses a module
+	@scripts/work-check.sh
+
+.PHONY: ci
+ci: ## Everything that is checked before a change lands
+	.ci/run
+
+# The tools are built from the module that pins them, once for each state of it,
+# and outside the checkout.
+$(LINT) $(VULN): internal/tools/go.mod internal/tools/go.sum
+	@mkdir -p $(TOOLS)
+	$(GO) build -C internal/tools -o $(TOOLS)/ tool
+	@touch $(LINT) $(VULN)

@@ -1,0 +1,34 @@
+#!/bin/sh
+# Makes sure that what the tests need besides Go is there: a C compiler (the race
+# detector and the cgo modules), and libzmq with its pkg-config file (kvcache/zmq).
+# Installs what is missing where apt-get may be used; says what to install elsewhere.
+set -eu
+
+missing=
+cc=$(go env CC)
+command -v "${cc%% *}" >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
+command -v pkg-config >/dev/null 2>&1 || missing="$missing pkg-config"
+pkg-config --exists libzmq 2>/dev/null || missing="$missing libzmq3-dev"
+[ -n "$missing" ] || exit 0
+
+by_hand() {
+	cat >&2 <<EOF
+The tests need more than Go: a C compiler, pkg-config and libzmq ($1).
+  Debian, Ubuntu:  apt-get install gcc libc6-dev pkg-config libzmq3-dev
+  Fedora:          dnf install gcc pkgconf-pkg-config zeromq-devel
+  macOS:           xcode-select --install; brew install pkg-config zeromq
+Without them 'make test-root' still tests the library itself, which is pure Go.
+EOF
+	exit 1
+}
+
+command -v apt-get >/dev/null 2>&1 || by_hand "there is no apt-get here to install them with"
+as_root=
+if [ "$(id -u)" -ne 0 ]; then
+	command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null || by_hand "you aren't root and sudo asks for a password"
+	as_root=sudo
+fi
+echo "installing$missing"
+# shellcheck disable=SC2086 # both are lists of words
+$as_root env DEBIAN_FRONTEND=noninteractive sh -c "apt-get -qq update && apt-get -qq install -y --no-install-recommends $missing" </dev/null ||
+	by_hand "apt-get failed"
