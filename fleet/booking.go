@@ -1,0 +1,227 @@
+package fleet
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Work is what a request is expected to cost a worker. Negative numbers count as
+// zero.
+type Work struct {
+	// PrefillTokens are the prompt tokens to compute: those not found in the cache.
+	PrefillTokens int
+	// PromptTokens is the whole prompt, cached tokens included.
+	PromptTokens int
+	// OutputTokens is the expected length of the answer; 0 if unknown.
+	OutputTokens int
+}
+
+// InFlight is what we have booked on one rank of a worker and not yet ended.
+// It knows nothing of other routers' requests; see [Member.Pressure].
+type InFlight struct {
+	// Requests = PrefillRequests + DecodeRequests.
+	Requests int
+	// PrefillRequests have not produced their first token; PrefillTokens is what
+	// they have to compute, in tokens.
+	PrefillRequests int
+	PrefillTokens   int
+	// DecodeRequests have produced their first token; OutputTokens is the sum of
+	// their expected lengths, in tokens.
+	DecodeRequests int
+	OutputTokens   int
+	// ContextTokens is the sum of prompts and expected answers of all requests:
+	// what they will hold of the KV cache, shared prefixes counted each time.
+	ContextTokens int
+	// Picks counts the bookings ever made here. Pass it to [Member.TryBegin] to
+	// book only if nobody else did since this look.
+	Picks uint64
+}
+
+// ranked is the bookkeeping of one data-parallel rank.
+//
+// Writers hold mu. Readers take no lock: version is odd while a writer is at
+// work, and a reader that saw it odd or changed looks again. A writer's section
+// is a few additions, but it can be descheduled inside it, so that a reader
+// gives up after some tries and waits for mu.
+type ranked struct {
+	mu      sync.Mutex
+	version atomic.Uint64
+	// All below are written under mu and between two steps of version.
+	prefillRequests atomic.Int64
+	prefillTokens   atomic.Int64
+	decodeRequests  atomic.Int64
+	outputTokens    atomic.Int64
+	contextTokens   atomic.Int64
+	picks           atomic.Uint64
+
+	// Ranks are written by different cores all the time: keep each on cache lines
+	// of its own.
+	_ [64]byte
+}
+
+const optimisticReads = 8
+
+func (r *ranked) read() InFlight {
+	for range optimisticReads {
+		before := r.version.Load()
+		if before%2 == 1 {
+			continue
+		}
+		f := r.load()
+		if r.version.Load() == before {
+			return f
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.load()
+}
+
+func (r *ranked) load() InFlight {
+	f := InFlight{
+		PrefillRequests: int(r.prefillRequests.Load()),
+		PrefillTokens:   int(r.prefillTokens.Load()),
+		DecodeRequests:  int(r.decodeRequests.Load()),
+		OutputTokens:    int(r.outputTokens.Load()),
+		ContextTokens:   int(r.contextTokens.Load()),
+		Picks:           r.picks.Load(),
+	}
+	f.Requests = f.PrefillRequests + f.DecodeRequests
+	return f
+}
+
+// lock makes the caller the only writer and readers look again.
+func (r *ranked) lock() {
+	r.mu.Lock()
+	r.version.Add(1)
+}
+
+func (r *ranked) unlock() {
+	r.version.Add(1)
+	r.mu.Unlock()
+}
+
+type phase uint8
+
+const (
+	phasePrefill phase = iota
+	phaseDecode
+	phaseEnded
+)
+
+// Booking is a request in flight on a worker. Its methods are safe for
+// concurrent use and may be called in any order and number: each counts once,
+// and nothing counts after End. A Booking outlives its Member's presence in the
+// fleet.
+type Booking struct {
+	member *Member
+	rank   *ranked
+	work   Work
+	phase  phase // guarded by rank.mu
+}
+
+// Member is the worker the request was booked on.
+func (b *Booking) Member() *Member { return b.member }
+
+// FirstToken says that the prefill is done: its tokens no longer weigh on the
+// worker, and the request counts as decoding until End.
+func (b *Booking) FirstToken() {
+	r := b.rank
+	r.lock()
+	defer r.unlock()
+	if b.phase != phasePrefill {
+		return
+	}
+	b.phase = phaseDecode
+	r.prefillRequests.Add(-1)
+	r.prefillTokens.Add(-int64(b.work.PrefillTokens))
+	r.decodeRequests.Add(1)
+	r.outputTokens.Add(int64(b.work.OutputTokens))
+}
+
+// End releases the request, however it ended. It reports whether this call did
+// it, which is true exactly once.
+func (b *Booking) End() bool {
+	r := b.rank
+	r.lock()
+	defer r.unlock()
+	switch b.phase {
+	case phasePrefill:
+		r.prefillRequests.Add(-1)
+		r.prefillTokens.Add(-int64(b.work.PrefillTokens))
+	case phaseDecode:
+		r.decodeRequests.Add(-1)
+		r.outputTokens.Add(-int64(b.work.OutputTokens))
+	case phaseEnded:
+		return false
+	default:
+		return false
+	}
+	b.phase = phaseEnded
+	r.contextTokens.Add(-int64(b.work.PromptTokens + b.work.OutputTokens))
+	b.member.fleet.inFlight.Add(-1)
+	return true
+}
+
+// Begin books a request on a rank, whatever the worker's state: the caller has
+// decided. A rank the worker doesn't have counts as rank 0. The caller must End
+// the booking.
+func (m *Member) Begin(rank int, work Work) *Booking {
+	b := &Booking{member: m, rank: m.rank(rank), work: work.clamp()}
+	b.rank.lock()
+	b.start()
+	b.rank.unlock()
+	return b
+}
+
+// TryBegin books a request like Begin if nobody has booked on the rank since the
+// caller saw InFlight.Picks = seenPicks, and the worker still takes requests
+// (neither draining nor gone). If it reports false nothing is booked: look
+// again, at a new Snapshot, and choose anew.
+func (m *Member) TryBegin(rank int, seenPicks uint64, work Work) (*Booking, bool) {
+	r := m.rank(rank)
+	// The losers of a race should not pay for an allocation.
+	if r.picks.Load() != seenPicks || m.Draining() || m.Gone() {
+		return nil, false
+	}
+	b := &Booking{member: m, rank: r, work: work.clamp()}
+	r.lock()
+	defer r.unlock()
+	if r.picks.Load() != seenPicks {
+		return nil, false
+	}
+	b.start()
+	return b, true
+}
+
+// start counts the booking in; rank.mu is held.
+func (b *Booking) start() {
+	r := b.rank
+	r.prefillRequests.Add(1)
+	r.prefillTokens.Add(int64(b.work.PrefillTokens))
+	r.contextTokens.Add(int64(b.work.PromptTokens + b.work.OutputTokens))
+	r.picks.Add(1)
+	b.member.fleet.inFlight.Add(1)
+}
+
+// InFlight is what we have in flight on a rank, read at one instant without a
+// lock. A rank the worker doesn't have reads as rank 0.
+func (m *Member) InFlight(rank int) InFlight { return m.rank(rank).read() }
+
+func (m *Member) rank(rank int) *ranked {
+	if rank < 0 || rank >= len(m.ranks) {
+		rank = 0
+	}
+	return &m.ranks[rank]
+}
+
+// maxWorkTokens keeps sums of nonsense estimates from overflowing.
+const maxWorkTokens = 1 << 30
+
+func (w Work) clamp() Work {
+	return Work{
+		PrefillTokens: min(max(w.PrefillTokens, 0), maxWorkTokens),
+		PromptTokens:  min(max(w.PromptTokens, 0), maxWorkTokens),
+		OutputTokens:  min(max(w.OutputTokens, 0), maxWorkTokens),
+	}
+}

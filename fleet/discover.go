@@ -1,0 +1,149 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Pauses between two calls of a Discoverer that fails. The longest is short,
+// because a Discoverer that fails at once (a bad file) costs next to nothing and
+// the correction should be seen soon.
+const (
+	firstDiscoverPause = time.Second
+	maxDiscoverPause   = 5 * time.Second
+)
+
+// errDiscovererEnded: Discover returned without an error before its context
+// ended. Seen in Fleet.Err by whoever wrote the Discoverer.
+var errDiscovererEnded = errors.New("it returned before its context ended; it must go on to watch")
+
+// Static is a Discoverer of a fixed list. New refuses an invalid one.
+func Static(workers ...Worker) Discoverer {
+	s := &static{workers: make([]Worker, len(workers))}
+	for i := range workers {
+		s.workers[i] = workers[i].Clone()
+	}
+	return s
+}
+
+type static struct{ workers []Worker }
+
+func (s *static) Discover(ctx context.Context, set func([]Worker) error) error {
+	if err := set(s.workers); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// Validate makes New fail for a list that set would refuse.
+func (s *static) Validate() error { return Validate(s.workers) }
+
+// source runs one Discoverer.
+type source struct {
+	fleet      *Fleet
+	discoverer Discoverer
+
+	mu     sync.Mutex // taken after fleet.mu
+	status SourceStatus
+	sets   uint64
+}
+
+// SourceStatus is how one Discoverer fares.
+type SourceStatus struct {
+	// Workers in its last good list, and when that came; zero before the first.
+	Workers int
+	SetAt   time.Time
+	// Err is its last error, nil after a good list; ErrAt is when it first came.
+	Err   error
+	ErrAt time.Time
+}
+
+// Status is how the Discoverers fare, in the order of Options.
+func (f *Fleet) Status() []SourceStatus {
+	out := make([]SourceStatus, len(f.sources))
+	for i, src := range f.sources {
+		src.mu.Lock()
+		out[i] = src.status
+		src.mu.Unlock()
+	}
+	return out
+}
+
+// Err joins the present errors of Discoverers: why the list in force may be out
+// of date. It is nil when all have given a good list last.
+func (f *Fleet) Err() error {
+	var errs []error
+	for _, st := range f.Status() {
+		errs = append(errs, st.Err)
+	}
+	return errors.Join(errs...)
+}
+
+func (s *source) run() {
+	pause := firstDiscoverPause
+	for {
+		before := s.setCount()
+		err := s.discoverer.Discover(s.fleet.ctx, func(list []Worker) error {
+			err := s.fleet.apply(s, list)
+			if err != nil && !errors.Is(err, ErrClosed) {
+				// A Discoverer may drop the error and wait for the next list.
+				s.failed(err)
+			}
+			return err
+		})
+		if s.fleet.ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			err = errDiscovererEnded
+		}
+		s.failed(err)
+		if s.setCount() != before {
+			pause = firstDiscoverPause
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-s.fleet.ctx.Done():
+			timer.Stop()
+			return
+		}
+		pause = min(2*pause, maxDiscoverPause)
+	}
+}
+
+func (s *source) setCount() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sets
+}
+
+func (s *source) succeeded(workers int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sets++
+	s.status = SourceStatus{Workers: workers, SetAt: s.fleet.opts.Now()}
+}
+
+// failed records err and reports it if it is news.
+func (s *source) failed(err error) {
+	err = fmt.Errorf("fleet: discovery failed, the last list stays in force: %w", err)
+	s.mu.Lock()
+	news := s.status.Err == nil || s.status.Err.Error() != err.Error()
+	if news {
+		s.status.Err, s.status.ErrAt = err, s.fleet.opts.Now()
+	}
+	s.mu.Unlock()
+	if !news {
+		return
+	}
+	s.fleet.log(slog.LevelWarn, "discovery failed", slog.Any("error", err))
+	if s.fleet.opts.OnError != nil {
+		s.fleet.opts.OnError(err)
+	}
+}
