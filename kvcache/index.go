@@ -74,7 +74,7 @@ func (x *Index) Leave(o Owner) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if s := x.owners[o]; s != nil {
-		x.gone.add(&s.Counters)
+		x.gone.Add(&s.Counters)
 		delete(x.owners, o)
 	}
 }
@@ -119,22 +119,8 @@ func (x *Index) Apply(o Owner, e *Event) Outcome {
 	default:
 		out.Reason = ReasonKind
 	}
-	s.count(e.Kind, out)
+	s.Count(e.Kind, out)
 	return out
-}
-
-func (s *ownerState) count(k EventKind, out Outcome) {
-	if k == Stored {
-		s.Stored += uint64(out.Applied)
-	} else {
-		s.Removed += uint64(out.Applied)
-	}
-	s.Repeated += uint64(out.Repeated)
-	s.Orphaned += uint64(out.Orphaned)
-	s.Adopted += uint64(out.Adopted)
-	if out.Reason != NoReason {
-		s.Ignored[out.Reason]++
-	}
 }
 
 func (s *ownerState) store(e *Event, maxOrphans int) Outcome {
@@ -392,6 +378,7 @@ func (x *Index) SetCapacity(o Owner, blocks int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if s := x.owners[o]; s != nil {
+		s.expire(x.opts.Now())
 		s.capacity = max(blocks, 0)
 		s.trim(x.opts.MaxProvisional)
 	}
@@ -497,7 +484,7 @@ func (x *Index) Stats() Stats {
 	blocks := map[Key]bool{}
 	for _, s := range x.owners {
 		s.expire(x.opts.Now())
-		out.add(&s.Counters)
+		out.Add(&s.Counters)
 		pairs := s.pairs()
 		for k := range pairs {
 			blocks[k] = true
@@ -537,18 +524,4 @@ func (s *ownerState) pairs() map[Key]bool {
 		pairs[b.key] = true
 	}
 	return pairs
-}
-
-func (c *Counters) add(d *Counters) {
-	c.Stored += d.Stored
-	c.Removed += d.Removed
-	c.Repeated += d.Repeated
-	c.Orphaned += d.Orphaned
-	c.Adopted += d.Adopted
-	c.Evicted += d.Evicted
-	c.Booked += d.Booked
-	c.Expired += d.Expired
-	for i := range d.Ignored {
-		c.Ignored[i] += d.Ignored[i]
-	}
 }

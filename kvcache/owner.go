@@ -9,6 +9,14 @@ type Owner struct{ id uint64 }
 // IsZero reports whether o is no owner.
 func (o Owner) IsZero() bool { return o.id == 0 }
 
+// MakeOwner returns the owner with an identifier of the caller's choosing, for
+// other implementations of what an [Index] does. An [Index] knows only the
+// owners that its own Join returned.
+func MakeOwner(id uint64) Owner { return Owner{id} }
+
+// ID returns a number that tells o from every other owner of its index.
+func (o Owner) ID() uint64 { return o.id }
+
 // Hit is how much of a prompt an owner holds, in blocks from the prompt's start.
 // A block after the first missing one is of no use and is not counted.
 type Hit struct {
@@ -66,4 +74,34 @@ type Counters struct {
 	Booked, Expired uint64
 	// Ignored counts events that were not fully applied, by reason.
 	Ignored [NumReasons]uint64
+}
+
+// Add adds d to c.
+func (c *Counters) Add(d *Counters) {
+	c.Stored += d.Stored
+	c.Removed += d.Removed
+	c.Repeated += d.Repeated
+	c.Orphaned += d.Orphaned
+	c.Adopted += d.Adopted
+	c.Evicted += d.Evicted
+	c.Booked += d.Booked
+	c.Expired += d.Expired
+	for i := range d.Ignored {
+		c.Ignored[i] += d.Ignored[i]
+	}
+}
+
+// Count adds what became of one event of kind k.
+func (c *Counters) Count(k EventKind, out Outcome) {
+	if k == Stored {
+		c.Stored += uint64(out.Applied)
+	} else {
+		c.Removed += uint64(out.Applied)
+	}
+	c.Repeated += uint64(out.Repeated)
+	c.Orphaned += uint64(out.Orphaned)
+	c.Adopted += uint64(out.Adopted)
+	if out.Reason != NoReason {
+		c.Ignored[out.Reason]++
+	}
 }
