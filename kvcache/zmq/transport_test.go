@@ -1,0 +1,59 @@
+//go:build cgo
+
+package zmq_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/kvsteer/kvsteer/kvcache/follow"
+	"github.com/kvsteer/kvsteer/kvcache/kvcachetest"
+	"github.com/kvsteer/kvsteer/kvcache/zmq"
+	"github.com/kvsteer/kvsteer/kvcache/zmtp"
+)
+
+const (
+	buffer   = 8 << 20
+	interval = 100 * time.Millisecond
+	// sign is generous: other tests may hold both cores.
+	sign = time.Second
+)
+
+func libzmq() follow.Transport {
+	return &zmq.Transport{Buffer: buffer, Heartbeat: interval, HeartbeatTimeout: sign, RetryMax: interval}
+}
+
+func pureGo() follow.Transport {
+	return &zmtp.Transport{Buffer: buffer, Heartbeat: interval, HeartbeatTimeout: sign, RetryMax: interval}
+}
+
+func libzmqPublisher(cfg zmtp.PublisherConfig) (kvcachetest.TransportPublisher, error) {
+	return zmq.NewPublisher(cfg)
+}
+
+func pureGoPublisher(cfg zmtp.PublisherConfig) (kvcachetest.TransportPublisher, error) {
+	return zmtp.NewPublisher(cfg)
+}
+
+// TestTransport runs the conformance suite over both ends of the wire in all
+// combinations that involve libzmq.
+func TestTransport(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		transport follow.Transport
+		publisher func(zmtp.PublisherConfig) (kvcachetest.TransportPublisher, error)
+	}{
+		{"libzmq from libzmq", libzmq(), libzmqPublisher},
+		{"libzmq from pure Go", libzmq(), pureGoPublisher},
+		{"pure Go from libzmq", pureGo(), libzmqPublisher},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			kvcachetest.TestTransport(t, kvcachetest.TransportHarness{
+				Transport: c.transport,
+				Publisher: c.publisher,
+				Buffer:    buffer,
+				DeadPeer:  3 * sign,
+			})
+		})
+	}
+}
