@@ -11,10 +11,12 @@ import (
 const (
 	buffer   = 8 << 20
 	interval = 100 * time.Millisecond
+	// sign is generous: other tests may hold both cores.
+	sign = time.Second
 )
 
 func transport() *zmtp.Transport {
-	return &zmtp.Transport{Buffer: buffer, Heartbeat: interval, HeartbeatTimeout: interval, RetryMax: interval}
+	return &zmtp.Transport{Buffer: buffer, Heartbeat: interval, HeartbeatTimeout: sign, RetryMax: interval}
 }
 
 func harness() kvcachetest.TransportHarness {
@@ -22,7 +24,7 @@ func harness() kvcachetest.TransportHarness {
 		Transport: transport(),
 		Publisher: func(cfg zmtp.PublisherConfig) (kvcachetest.TransportPublisher, error) { return zmtp.NewPublisher(cfg) },
 		Buffer:    buffer,
-		DeadPeer:  time.Second,
+		DeadPeer:  3 * sign,
 	}
 }
 
