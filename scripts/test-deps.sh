@@ -30,5 +30,5 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 echo "installing$missing"
 # shellcheck disable=SC2086 # both are lists of words
-$as_root env DEBIAN_FRONTEND=noninteractive sh -c "apt-get -qq update && apt-get -qq install -y --no-install-recommends $missing" </dev/null ||
+$as_root env DEBIAN_FRONTEND=noninteractive sh -c "apt-get -qq -o Acquire::Retries=3 update && apt-get -qq -o Acquire::Retries=3 install -y --no-install-recommends $missing" </dev/null ||
 	by_hand "apt-get failed"
