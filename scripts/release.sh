@@ -78,7 +78,7 @@ for m in $modules; do
 	)
 done
 
-git add -- go.mod $(printf '%s\n' "$modules" | sed 's|$|/go.mod|')
+printf '%s\n' "$modules" | sed 's|$|/go.mod|' | xargs git add --
 if git diff --cached --quiet; then
 	echo 'no go.mod had to change'
 else

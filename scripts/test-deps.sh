@@ -25,7 +25,7 @@ EOF
 command -v apt-get >/dev/null 2>&1 || by_hand "there is no apt-get here to install them with"
 as_root=
 if [ "$(id -u)" -ne 0 ]; then
-	command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null || by_hand "you aren't root and sudo asks for a password"
+	sudo -n true 2>/dev/null || by_hand "you are not root and can't use sudo without a password"
 	as_root=sudo
 fi
 echo "installing$missing"
