@@ -1,0 +1,115 @@
+package file_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/fleet/file"
+	"github.com/kvsteer/kvsteer/internal/leak"
+	"github.com/kvsteer/kvsteer/kvcache/follow"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+func TestLoadEveryField(t *testing.T) {
+	got, err := file.Load(filepath.Join("testdata", "workers.yaml"))
+	require.NoError(t, err)
+	first := fleet.Worker{
+		Name: "gpu-0", Epoch: "7", URL: "http://10.0.0.7:8000", Engine: fleet.EngineVLLM,
+		Models: []string{"qwen3", "sql"}, Class: "h100-tp2", Labels: map[string]string{"region": "eu", "zone": "1"},
+		BlockSize: 16, Speculative: true,
+		Events: []follow.Endpoint{{Events: "tcp://10.0.0.7:5557", Replay: "tcp://10.0.0.7:5558", Topic: "kv"}},
+	}
+	second := first.Clone()
+	second.Name, second.URL, second.DataParallel, second.Draining = "gpu-1", "http://10.0.0.8:8000", 2, true
+	second.Events = []follow.Endpoint{{Events: "tcp://10.0.0.8:5557"}, {Events: "tcp://10.0.0.8:5558", Rank: 1}}
+	assert.Equal(t, []fleet.Worker{first, second}, got)
+}
+
+func TestParseForms(t *testing.T) {
+	const w = `name: a, url: "http://h:1"`
+	tabs, err := os.ReadFile(filepath.Join("testdata", "tabs.json"))
+	require.NoError(t, err)
+	cases := map[string]struct {
+		text string
+		n    int
+	}{
+		"list":       {"- {" + w + "}", 1},
+		"mapping":    {"workers:\n- {" + w + "}", 1},
+		"none":       {"workers: []", 0},
+		"empty list": {"[]", 0},
+		"json":       {`{"workers":[{"name":"a","url":"http://h:1"}]}`, 1},
+		"bom":        {"\xef\xbb\xbfworkers: [{" + w + "}]", 1},
+		"crlf":       {"workers:\r\n- name: a\r\n  url: http://h:1\r\n", 1},
+		"start mark": {"---\nworkers: [{" + w + "}]\n...\n", 1},
+		"merge list": {"- &a {" + w + "}\n- {<<: [*a, {class: x}], name: b}", 2},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := file.Parse([]byte(c.text))
+			require.NoError(t, err)
+			assert.Len(t, got, c.n)
+		})
+	}
+	got, err := file.Parse(tabs)
+	require.NoError(t, err)
+	assert.Equal(t, "http://10.0.0.7:8000", got[0].URL)
+}
+
+func TestParseErrors(t *testing.T) {
+	cases := map[string]struct{ text, want string }{
+		"empty":          {"", `the file is empty; write "workers: []"`},
+		"comment only":   {"# nothing\n", `the file is empty`},
+		"null":           {"~", "the file is empty"},
+		"no workers":     {"{}", `1:1: the key "workers" is missing`},
+		"workers null":   {"workers:\n", "workers must be a list, found nothing"},
+		"text":           {"hello", `1:1: expected the key "workers" with a list, found "hello"`},
+		"unknown top":    {"worker: []", `1:1: the file has no key "worker"; did you mean "workers"?`},
+		"unknown key":    {"- name: a\n  url: http://h:1\n  block_size: 16", `3:3: a worker has no key "block_size"; did you mean "blockSize"?`},
+		"transposed":     {"- name: a\n  ulr: http://h:1", `2:3: a worker has no key "ulr"; did you mean "url"?`},
+		"far off":        {"- name: a\n  replicas: 3", `a worker has no key "replicas"; it has name, epoch, url`},
+		"unknown event":  {"- name: a\n  url: http://h:1\n  events: [{event: tcp://h:1}]", `3:13: an entry of events has no key "event"; did you mean "events"?`},
+		"twice":          {"- name: a\n  name: b\n  url: http://h:1", `2:3: the key "name" is given twice`},
+		"wrong kind":     {"- name: a\n  url: http://h:1\n  blockSize: many", `3:14: blockSize must be a whole number, found "many"`},
+		"quoted number":  {"- {name: a, url: 'http://h:1', blockSize: '16'}", "blockSize must be a whole number"},
+		"fraction":       {"- {name: a, url: 'http://h:1', blockSize: 1.5}", "blockSize must be a whole number"},
+		"huge number":    {"- {name: a, url: 'http://h:1', blockSize: 99999999999}", "blockSize must be a whole number"},
+		"not a boolean":  {"- {name: a, url: 'http://h:1', draining: 'yes'}", `draining must be true or false, found "yes"`},
+		"null name":      {"- {name: , url: 'http://h:1'}", "name must be a text, found nothing"},
+		"list as text":   {"- {name: [a], url: 'http://h:1'}", "name must be a text, found a list"},
+		"models a text":  {"- {name: a, url: 'http://h:1', models: qwen3}", `models must be a list, found "qwen3"`},
+		"worker a text":  {"workers: [http://h:1]", "a worker must be a mapping of keys to values"},
+		"not YAML":       {"workers: [", "not YAML: "},
+		"two documents":  {"[]\n---\n[]\n", "a second document begins here"},
+		"invalid field":  {"- name: a\n  url: ftp://h:1", `2:8: fleet: worker "a": url: scheme "ftp" is not http or https`},
+		"missing field":  {"- class: x\n- name: a\n", `1:3: fleet: worker number 1: name: missing`},
+		"bind address":   {"- name: a\n  url: http://h:1\n  events:\n  - events: tcp://*:5557", `4:13: fleet: worker "a": events[0].events: * is an address to listen on`},
+		"duplicate name": {"- {name: a, url: 'http://h:1'}\n- {name: a, url: 'http://h:2'}", `2:10: fleet: worker "a": name: also the name of worker number 1`},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := file.Parse([]byte(c.text))
+			require.Error(t, err)
+			assert.Nil(t, got)
+			assert.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+func TestErrorsAreTyped(t *testing.T) {
+	_, err := file.Parse([]byte("- {nam: a}"))
+	var syntax *file.SyntaxError
+	require.ErrorAs(t, err, &syntax)
+	assert.ErrorIs(t, err, file.ErrSyntax)
+	assert.Equal(t, 4, syntax.Column)
+	_, err = file.Parse([]byte("- {name: a, url: 'ftp://h'}"))
+	var worker *fleet.WorkerError
+	require.ErrorAs(t, err, &worker)
+	assert.ErrorIs(t, err, fleet.ErrInvalidWorker)
+	assert.Equal(t, "url", worker.Field)
+}

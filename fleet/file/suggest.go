@@ -1,0 +1,58 @@
+package file
+
+import "strings"
+
+// suggest proposes the key that was probably meant, or lists what there is.
+func suggest(key string, keys []string) string {
+	if len(keys) == 0 {
+		return ""
+	}
+	const most = 40 // longer than any key; what is far longer is no typing error
+	best, bestCost := "", 0
+	if len(key) <= most {
+		for _, k := range keys {
+			cost := distance(plain(key), plain(k))
+			if best == "" || cost < bestCost {
+				best, bestCost = k, cost
+			}
+		}
+	}
+	// A third of the letters may be wrong: more is another word.
+	if best != "" && 3*bestCost <= max(len(best), 3) {
+		return "; did you mean " + quote(best) + "?"
+	}
+	return "; it has " + strings.Join(keys, ", ")
+}
+
+// plain leaves out what people write differently: block_size, block-size,
+// blockSize.
+func plain(s string) string {
+	return strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToLower(s))
+}
+
+// distance counts the letters to insert, delete, replace or swap with their
+// neighbour.
+func distance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			d := min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d = min(d, rows[i-2][j-2]+1)
+			}
+			rows[i][j] = d
+		}
+	}
+	return rows[len(a)][len(b)]
+}
