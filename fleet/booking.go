@@ -10,6 +10,9 @@ import (
 type Work struct {
 	// PrefillTokens are the prompt tokens to compute: those not found in the cache.
 	PrefillTokens int
+	// PrefillPairs is the (query, key) pairs that their attention visits: the part
+	// of a prefill's cost that grows with the context.
+	PrefillPairs int64
 	// PromptTokens is the whole prompt, cached tokens included.
 	PromptTokens int
 	// OutputTokens is the expected length of the answer; 0 if unknown.
@@ -25,6 +28,7 @@ type InFlight struct {
 	// they have to compute, in tokens.
 	PrefillRequests int
 	PrefillTokens   int
+	PrefillPairs    int64
 	// DecodeRequests have produced their first token; OutputTokens is the sum of
 	// their expected lengths, in tokens.
 	DecodeRequests int
@@ -49,6 +53,7 @@ type ranked struct {
 	// All below are written under mu and between two steps of version.
 	prefillRequests atomic.Int64
 	prefillTokens   atomic.Int64
+	prefillPairs    atomic.Int64
 	decodeRequests  atomic.Int64
 	outputTokens    atomic.Int64
 	contextTokens   atomic.Int64
@@ -81,6 +86,7 @@ func (r *ranked) load() InFlight {
 	f := InFlight{
 		PrefillRequests: int(r.prefillRequests.Load()),
 		PrefillTokens:   int(r.prefillTokens.Load()),
+		PrefillPairs:    r.prefillPairs.Load(),
 		DecodeRequests:  int(r.decodeRequests.Load()),
 		OutputTokens:    int(r.outputTokens.Load()),
 		ContextTokens:   int(r.contextTokens.Load()),
@@ -135,6 +141,7 @@ func (b *Booking) FirstToken() {
 	b.phase = phaseDecode
 	r.prefillRequests.Add(-1)
 	r.prefillTokens.Add(-int64(b.work.PrefillTokens))
+	r.prefillPairs.Add(-b.work.PrefillPairs)
 	r.decodeRequests.Add(1)
 	r.outputTokens.Add(int64(b.work.OutputTokens))
 }
@@ -149,6 +156,7 @@ func (b *Booking) End() bool {
 	case phasePrefill:
 		r.prefillRequests.Add(-1)
 		r.prefillTokens.Add(-int64(b.work.PrefillTokens))
+		r.prefillPairs.Add(-b.work.PrefillPairs)
 	case phaseDecode:
 		r.decodeRequests.Add(-1)
 		r.outputTokens.Add(-int64(b.work.OutputTokens))
@@ -199,6 +207,7 @@ func (b *Booking) start() {
 	r := b.rank
 	r.prefillRequests.Add(1)
 	r.prefillTokens.Add(int64(b.work.PrefillTokens))
+	r.prefillPairs.Add(b.work.PrefillPairs)
 	r.contextTokens.Add(int64(b.work.PromptTokens + b.work.OutputTokens))
 	r.picks.Add(1)
 	b.member.fleet.inFlight.Add(1)
@@ -216,11 +225,15 @@ func (m *Member) rank(rank int) *ranked {
 }
 
 // maxWorkTokens keeps sums of nonsense estimates from overflowing.
-const maxWorkTokens = 1 << 30
+const (
+	maxWorkTokens = 1 << 30
+	maxWorkPairs  = 1 << 46 // of 8 million tokens at once
+)
 
 func (w Work) clamp() Work {
 	return Work{
 		PrefillTokens: min(max(w.PrefillTokens, 0), maxWorkTokens),
+		PrefillPairs:  min(max(w.PrefillPairs, 0), maxWorkPairs),
 		PromptTokens:  min(max(w.PromptTokens, 0), maxWorkTokens),
 		OutputTokens:  min(max(w.OutputTokens, 0), maxWorkTokens),
 	}
