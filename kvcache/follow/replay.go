@@ -1,0 +1,207 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+)
+
+// Outcomes of a replay that the rest of the Follower handles; other errors end
+// the connection.
+var (
+	// errUnanswered: the publisher gave no answer, or not all of it.
+	errUnanswered = errors.New("follow: replay unanswered")
+	// errOther: the answer is not that of the publisher whose messages were
+	// applied.
+	errOther = errors.New("follow: another publisher")
+)
+
+const (
+	// replayFactor times ReplayTimeout bounds a replay that never stands still.
+	replayFactor = 60
+	// maxRebirths bounds how often a publisher may restart within one sync.
+	maxRebirths = 3
+)
+
+// mayReplay reports whether asking for a replay makes sense now.
+func (f *Follower) mayReplay() bool {
+	return f.cfg.Endpoint.Replay != "" && !time.Now().Before(f.askAgain)
+}
+
+// replay asks for the messages from number from on. It returns nil after the end
+// marker, fn's error, errUnanswered, or an error that ends the connection.
+func (f *Follower) replay(conn Conn, from uint64, fn func(Message) error) error {
+	f.count(func(s *Stats) { s.Replays++ })
+	ctx, cancel := context.WithTimeout(f.ctx, replayFactor*f.cfg.ReplayTimeout)
+	defer cancel()
+	stall := time.AfterFunc(f.cfg.ReplayTimeout, cancel)
+	defer stall.Stop()
+	var own error
+	err := conn.Replay(ctx, from, func(m Message) error {
+		stall.Reset(f.cfg.ReplayTimeout)
+		f.count(func(s *Stats) { s.Replayed++ })
+		own = fn(m)
+		return own
+	})
+	switch {
+	case f.ctx.Err() != nil:
+		return f.ctx.Err()
+	case own != nil:
+		return own
+	case err == nil:
+		f.pause = 0
+		return nil
+	case errors.Is(err, ErrClosed):
+		return err
+	}
+	// ErrDisconnected too: if the live connection broke as well, Recv says so,
+	// and if only the replay address is wrong, live messages still count.
+	f.count(func(s *Stats) { s.Unanswered++ })
+	f.log(slog.LevelDebug, "replay unanswered", slog.Uint64("from", from), slog.Any("error", err))
+	f.pause = nextPause(f.pause, f.cfg.RetryMin, f.cfg.RetryMax)
+	f.askAgain = time.Now().Add(jitter(f.pause))
+	return errUnanswered
+}
+
+// restart begins anew: everything from number 0, or as far back as the publisher
+// remembers. What is known is cleared when the answer begins, not before, so
+// that an unanswered request costs nothing.
+func (f *Follower) restart(conn Conn) error {
+	for range maxRebirths {
+		begun := false
+		err := f.replay(conn, 0, func(m Message) error {
+			switch {
+			case !begun:
+				begun = true
+				f.begin(m.Seq, ReasonWrapped)
+				if m.Seq > 0 {
+					f.count(func(s *Stats) { s.Wraps++ })
+				}
+			case m.Seq < f.next:
+				return errOther // it restarted while it answered
+			case m.Seq > f.next:
+				f.lose(m.Seq, ReasonLost)
+			}
+			f.accept(m)
+			return nil
+		})
+		switch {
+		case err == nil:
+			if !begun {
+				f.begin(0, ReasonNone) // it has published nothing yet
+			}
+			f.prove()
+			return nil
+		case errors.Is(err, errOther):
+			continue
+		case errors.Is(err, errUnanswered):
+			f.unproven = true
+			return errUnanswered
+		default:
+			return err
+		}
+	}
+	f.unproven = true
+	return errUnanswered
+}
+
+// begin starts a history at number seq with an empty index, complete if seq is 0
+// and otherwise a lower bound for the reason why.
+func (f *Follower) begin(seq uint64, why Reason) {
+	if seq == 0 {
+		why = ReasonNone
+	}
+	f.clear(why)
+	f.recent.clear()
+	f.next, f.placed, f.heard = seq, true, true
+	f.base, f.stray = nil, nil
+	f.recoverable, f.unproven = false, false
+}
+
+// lose gives up the messages before number seq. What they removed is unknown, so
+// that nothing known before can be relied on.
+func (f *Follower) lose(seq uint64, why Reason) {
+	f.count(func(s *Stats) { s.Lost++ })
+	f.log(slog.LevelWarn, "event messages lost", slog.Uint64("from", f.next), slog.Uint64("to", seq-1))
+	f.clear(why)
+	f.next = seq
+}
+
+// catchUp has the publisher prove that it is still the one whose messages were
+// applied, and brings what came after. The proof is the latest applied message
+// (after a reconnection: the latest before it), which it must return unchanged.
+func (f *Follower) catchUp(conn Conn) error {
+	if !f.placed || f.next == 0 {
+		return f.restart(conn)
+	}
+	base := f.last
+	if f.base != nil {
+		base = *f.base
+	}
+	begun, wrapped := false, false
+	err := f.replay(conn, base.seq, func(m Message) error {
+		switch k := markOf(m); {
+		case !begun:
+			begun = true
+			if k != base {
+				wrapped = m.Seq > base.seq
+				return errOther
+			}
+			return nil
+		case m.Seq < f.next:
+			if h, ok := f.recent.hash(m.Seq); ok && h != k.hash {
+				return errOther
+			}
+			return nil
+		case m.Seq > f.next:
+			f.lose(m.Seq, ReasonLost)
+			f.recoverable = false
+		}
+		f.accept(m)
+		return nil
+	})
+	switch {
+	case err == nil && begun:
+		f.prove()
+		return nil
+	case err == nil || errors.Is(err, errOther):
+		// It restarted, or its buffer has wrapped beyond the proof: either way
+		// nothing links what is known to what it will say.
+		f.count(func(s *Stats) {
+			if wrapped {
+				s.Wraps++
+			} else {
+				s.Restarts++
+			}
+		})
+		f.log(slog.LevelWarn, "publisher began anew", slog.Uint64("proof", base.seq), slog.Bool("wrapped", wrapped))
+		f.forget(ReasonStarting)
+		return f.restart(conn)
+	default:
+		return err
+	}
+}
+
+// forget drops everything known, at once.
+func (f *Follower) forget(why Reason) {
+	f.clear(why)
+	f.recent.clear()
+	f.placed, f.base, f.stray = false, nil, nil
+	f.recoverable = true
+	f.settle()
+}
+
+// doubt lowers what is known to a lower bound without forgetting it.
+func (f *Follower) doubt(why Reason) {
+	f.whole, f.why = false, why
+	for _, t := range f.targets {
+		t.whole, t.why = false, why
+	}
+}
+
+// prove notes that the publisher has just answered in full.
+func (f *Follower) prove() {
+	f.base, f.unproven, f.failedChecks = nil, false, 0
+	f.lostAt = time.Time{}
+}

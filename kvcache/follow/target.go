@@ -1,0 +1,156 @@
+package follow
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/kvsteer/kvsteer/kvcache"
+)
+
+// target is one owner that the stream has events for. Nearly always there is
+// one: each rank of an engine has a publisher of its own.
+type target struct {
+	rank  int
+	owner kvcache.Owner
+	// whole: everything since the owner's cache was empty has been applied.
+	whole bool
+	// why not whole.
+	why    Reason
+	trust  kvcache.Trust
+	reason Reason
+}
+
+// target returns the owner of rank, nil if there is none.
+func (f *Follower) target(rank int) *target {
+	for _, t := range f.targets {
+		if t.rank == rank {
+			return t
+		}
+	}
+	o, ok := f.cfg.Owner(rank)
+	if !ok {
+		return nil
+	}
+	t := &target{rank: rank, owner: o, whole: f.whole, why: f.why}
+	f.targets = append(f.targets, t)
+	return t
+}
+
+// clear forgets all blocks. What comes after is complete if the cache is empty
+// now, and otherwise a lower bound, for the reason why.
+func (f *Follower) clear(why Reason) {
+	f.whole, f.why = why == ReasonNone, why
+	for _, t := range f.targets {
+		f.cfg.Index.Clear(t.owner)
+		t.whole, t.why = f.whole, why
+	}
+}
+
+// accept applies the message whose turn it is.
+func (f *Follower) accept(m Message) {
+	k := markOf(m)
+	f.recent.add(k)
+	f.last, f.next, f.placed, f.heard = k, m.Seq+1, true, true
+	b, err := f.cfg.Decoder.Decode(m.Payload)
+	if err != nil {
+		f.count(func(s *Stats) { s.Next = f.next; s.Undecodable++ })
+		f.log(slog.LevelWarn, "undecodable event message", slog.Uint64("seq", m.Seq), slog.Any("error", err))
+		f.clear(ReasonUndecodable)
+		f.recoverable = false
+		return
+	}
+	rank := b.Rank
+	if rank < 0 {
+		rank = f.cfg.Endpoint.Rank
+	}
+	t := f.target(rank)
+	if t == nil {
+		f.count(func(s *Stats) { s.Next = f.next; s.Foreign += uint64(len(b.Events)) })
+		return
+	}
+	f.count(func(s *Stats) {
+		s.Next = f.next
+		s.Events += uint64(len(b.Events))
+		s.Malformed += uint64(b.Malformed)
+		s.Unknown += uint64(b.Unknown)
+	})
+	for i := range b.Events {
+		e := &b.Events[i]
+		out := f.cfg.Index.Apply(t.owner, e)
+		if e.Kind == kvcache.Cleared {
+			t.whole, t.why = true, ReasonNone
+			if len(f.targets) == 1 {
+				f.whole, f.why, f.recoverable = true, ReasonNone, false
+			}
+		}
+		if lessensKnowledge(out.Reason) {
+			t.whole, t.why = false, ReasonRefused
+		}
+	}
+	if b.Malformed > 0 {
+		t.whole, t.why = false, ReasonMalformed
+	}
+}
+
+// lessensKnowledge reports whether the index left out something that another
+// index would have taken, so that it now holds less than the engine.
+func lessensKnowledge(r kvcache.Reason) bool {
+	switch r {
+	case kvcache.ReasonLength, kvcache.ReasonBlockSize, kvcache.ReasonOrphanBound, kvcache.ReasonBudget:
+		return true
+	default:
+		return false
+	}
+}
+
+// settle brings each owner's trust in line with what the stream is at.
+func (f *Follower) settle() {
+	for _, t := range f.targets {
+		trust, reason := f.judge(t)
+		if trust == t.trust && reason == t.reason {
+			continue
+		}
+		from := t.trust
+		t.trust, t.reason = trust, reason
+		if t.rank == f.cfg.Endpoint.Rank {
+			f.count(func(s *Stats) { s.Trust, s.Reason = trust, reason })
+		}
+		if trust == from {
+			continue
+		}
+		f.cfg.Index.SetTrust(t.owner, trust)
+		f.log(slog.LevelInfo, "trust changed", slog.Int("rank", t.rank), slog.String("from", from.String()),
+			slog.String("to", trust.String()), slog.String("reason", string(reason)))
+		if f.cfg.OnTrust != nil {
+			f.cfg.OnTrust(Change{Rank: t.rank, Owner: t.owner, From: from, To: trust, Reason: reason})
+		}
+	}
+}
+
+// maxFailedChecks in a row, with no message between them, end Exact: silence is
+// then no longer known to be that of an idle engine.
+const maxFailedChecks = 2
+
+func (f *Follower) judge(t *target) (kvcache.Trust, Reason) {
+	switch {
+	case f.ctx.Err() != nil:
+		return kvcache.Blind, ReasonClosed
+	case !f.heard:
+		return kvcache.Blind, f.busy
+	case f.busy != ReasonNone:
+		return kvcache.Resyncing, f.busy
+	case !t.whole:
+		return kvcache.Resyncing, t.why
+	case f.unproven || f.failedChecks >= maxFailedChecks:
+		return kvcache.Resyncing, ReasonUnanswered
+	default:
+		return kvcache.Exact, ReasonNone
+	}
+}
+
+func (f *Follower) log(level slog.Level, text string, attrs ...slog.Attr) {
+	if f.cfg.Logger.Enabled(context.Background(), level) {
+		f.cfg.Logger.LogAttrs(context.Background(), level, text,
+			append(attrs, slog.String("endpoint", f.cfg.Endpoint.Events))...)
+	}
+}
