@@ -60,6 +60,8 @@ type Stats struct {
 	// PrefillTokens were computed for prompts (recomputation after preemption
 	// included), DecodeTokens for outputs.
 	PrefillTokens, DecodeTokens uint64
+	// Generated is the number of tokens that came out.
+	Generated uint64
 	// QueriedTokens is the prompt length of all requests first scheduled, HitTokens
 	// the part of it that was reused; their quotient is the hit rate.
 	QueriedTokens, HitTokens uint64

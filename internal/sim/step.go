@@ -265,6 +265,7 @@ func (e *Engine) execute(s *Step) {
 			e.store(r, r.computed)
 		}
 		r.generated++
+		e.stats.Generated++
 		last := r.generated == r.Output
 		s.Outputs = append(s.Outputs, Output{Request: r, Index: r.generated - 1, Finished: last})
 		if last {

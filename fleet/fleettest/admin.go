@@ -1,0 +1,188 @@
+package fleettest
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+)
+
+// models lists the base model and its adapters.
+func (l *life) models(w http.ResponseWriter, _ *http.Request) {
+	cfg := &l.engine.cfg
+	owner := "vllm"
+	if cfg.Dialect == SGLang {
+		owner = "sglang"
+	}
+	created := l.started.Unix()
+	data := []object{{
+		"id": cfg.Model, "object": "model", "created": created, "owned_by": owner, "root": cfg.Model,
+		"parent": nil, "max_model_len": cfg.MaxModelLen, "permission": []object{},
+	}}
+	for _, a := range cfg.Adapters {
+		data = append(data, object{
+			"id": a.Name, "object": "model", "created": created, "owned_by": owner, "root": "/adapters/" + a.Name,
+			"parent": cfg.Model, "max_model_len": nil, "permission": []object{},
+		})
+	}
+	writeJSON(w, http.StatusOK, object{"object": "list", "data": data})
+}
+
+func (l *life) health(w http.ResponseWriter, _ *http.Request) {
+	if l.engine.faults.view().unhealthy {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+}
+
+func (l *life) version(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, object{"version": "0.0.0+fleettest"})
+}
+
+// serverInfo reports the settings; SGLang's form says where events are.
+func (l *life) serverInfo(w http.ResponseWriter, _ *http.Request) {
+	cfg := &l.engine.cfg
+	size := l.reportedBlockSize()
+	if cfg.Dialect == VLLM {
+		writeJSON(w, http.StatusOK, object{"vllm_config": object{
+			"model": cfg.Model, "block_size": size, "data_parallel_size": cfg.Ranks, "max_model_len": cfg.MaxModelLen,
+			"enable_prefix_caching": !cfg.NoPrefixCache,
+		}})
+		return
+	}
+	var events any
+	if p := l.publishers[0]; p.Publisher != nil {
+		events = object{
+			"publisher": "zmq", "endpoint": p.endpoint.Events, "topic": p.endpoint.Topic,
+			"block_size": size, "dp_size": cfg.Ranks,
+		}
+	}
+	writeJSON(w, http.StatusOK, object{
+		"model_path": cfg.Model, "page_size": size, "dp_size": cfg.Ranks, "kv_events": events,
+		"disable_radix_cache": cfg.NoPrefixCache,
+	})
+}
+
+func (l *life) reportedBlockSize() int {
+	return either(l.engine.faults.view().blockSize, l.ranks[0].sim.Config().BlockSize)
+}
+
+// reset empties the prefix caches. A rank whose blocks are in use keeps its own,
+// and the answer is 503, where vLLM only logs it.
+func (l *life) reset(w http.ResponseWriter, _ *http.Request) {
+	status := http.StatusOK
+	for _, r := range l.ranks {
+		if !r.reset() {
+			status = http.StatusServiceUnavailable
+		}
+	}
+	w.WriteHeader(status)
+}
+
+// sleep puts the engine to sleep, which empties its caches, or wakes it.
+func (l *life) sleep(w http.ResponseWriter, r *http.Request) {
+	l.mu.Lock()
+	l.asleep = strings.HasSuffix(r.URL.Path, "/sleep")
+	asleep := l.asleep
+	l.mu.Unlock()
+	if asleep {
+		for _, rank := range l.ranks {
+			rank.reset()
+		}
+	}
+	w.WriteHeader(http.StatusOK)
+}
+
+func (l *life) sleeping() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.asleep
+}
+
+func (l *life) isSleeping(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, object{"is_sleeping": l.sleeping()})
+}
+
+// parsePrompts reads a request of tokenize, render or count.
+func (l *life) parsePrompts(w http.ResponseWriter, r *http.Request, path string) (*body, []*rendered, error) {
+	raw, err := l.read(w, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := parseBody(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	if b.Model != "" && l.engine.cfg.adapter(b.Model) < 0 {
+		return nil, nil, &apiError{
+			status: http.StatusNotFound, kind: "NotFoundError", param: "model", text: l.engine.cfg.notServed(b.Model),
+		}
+	}
+	if path == "/tokenize" {
+		path = pathChat
+		if present(b.Prompt) {
+			path = pathCompletions
+		}
+	}
+	prompts, err := b.prompts(path)
+	return b, prompts, err
+}
+
+func (l *life) tokenize(w http.ResponseWriter, r *http.Request) {
+	_, prompts, err := l.parsePrompts(w, r, r.URL.Path)
+	if err != nil || len(prompts) == 0 {
+		l.refuse(w, r.URL.Path, either(err, error(badRequest("there is nothing to tokenize"))))
+		return
+	}
+	writeJSON(w, http.StatusOK, object{
+		"count": len(prompts[0].tokens), "max_model_len": l.engine.cfg.MaxModelLen,
+		"tokens": prompts[0].tokens, "token_strs": nil,
+	})
+}
+
+// count is /v1/messages/count_tokens.
+func (l *life) count(w http.ResponseWriter, r *http.Request) {
+	_, prompts, err := l.parsePrompts(w, r, pathMessages)
+	if err != nil {
+		l.refuse(w, r.URL.Path, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, object{"input_tokens": len(prompts[0].tokens)})
+}
+
+// render returns the prompt as an engine would compute it: an object for chat, a
+// list for completions.
+func (l *life) render(w http.ResponseWriter, r *http.Request) {
+	path := strings.TrimSuffix(r.URL.Path, "/render")
+	b, prompts, err := l.parsePrompts(w, r, path)
+	if err != nil {
+		l.refuse(w, r.URL.Path, err)
+		return
+	}
+	list := make([]object, len(prompts))
+	for i, p := range prompts {
+		o := object{
+			"request_id": l.requestID(r), "token_ids": p.tokens, "model": either(b.Model, l.engine.cfg.Model),
+			"sampling_params": object{}, "stream": b.Stream, "priority": b.Priority,
+			"cache_salt": nil, "kv_transfer_params": nil,
+		}
+		if b.CacheSalt != "" {
+			o["cache_salt"] = b.CacheSalt
+		}
+		if len(p.images) > 0 {
+			hashes := make([]string, len(p.images))
+			places := make([]object, len(p.images))
+			for k, im := range p.images {
+				hashes[k] = im.id
+				places[k] = object{"offset": im.offset, "length": im.length}
+			}
+			o["features"] = object{"mm_hashes": object{"image": hashes}, "mm_placeholders": object{"image": places}}
+		}
+		list[i] = o
+	}
+	if path == pathChat {
+		writeJSON(w, http.StatusOK, list[0])
+		return
+	}
+	writeJSON(w, http.StatusOK, json.RawMessage(appendJSON(nil, list)))
+}

@@ -1,0 +1,341 @@
+package fleettest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/kvsteer/kvsteer/internal/sim"
+)
+
+// headerRank pins a request to a data-parallel rank.
+const headerRank = "X-Data-Parallel-Rank"
+
+// Reasons to finish.
+const (
+	finishStop   = "stop"
+	finishLength = "length"
+	finishAbort  = "abort"
+)
+
+// generation is one API request being answered.
+type generation struct {
+	life    *life
+	cfg     *Config
+	body    *body
+	id      string
+	created int64
+	jobs    []*job // one a choice
+	choices int    // choices a prompt
+	notify  chan struct{}
+	finish  string
+	noUsage bool
+	dieAt   int // tokens after which the connection is cut, -1 for never
+	sent    int
+}
+
+// usage is the token counts of a whole request.
+type usage struct {
+	prompt, output, cached int
+}
+
+// answer generates the answer to one request.
+func (l *life) answer(w http.ResponseWriter, r *http.Request, f format, raw []byte, rec *Request) error {
+	g, err := l.newGeneration(r, raw, f, rec)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, j := range g.jobs {
+			j.rank.cancel(j)
+		}
+	}()
+	for _, j := range g.jobs {
+		if err := j.rank.submit(j); err != nil {
+			if errors.Is(err, sim.ErrTooLong) {
+				return badRequest("the prompt and max_tokens are longer than the engine's KV cache")
+			}
+			return badRequest("the prompt is empty")
+		}
+	}
+	l.engine.rec.update(func() {
+		rec.Rank = g.jobs[0].rank.id
+		rec.PromptTokens = g.jobs[0].req.Prompt
+	})
+	finish := finishAbort
+	defer func() {
+		l.mu.Lock()
+		l.success[finish]++
+		l.mu.Unlock()
+	}()
+	complete := g.collect
+	if g.body.Stream && f.streams() {
+		complete = g.stream
+	}
+	if complete(r.Context(), w, f, rec) {
+		finish = g.finish
+	}
+	return nil
+}
+
+// newGeneration reads the request and makes its jobs.
+func (l *life) newGeneration(r *http.Request, raw []byte, f format, rec *Request) (*generation, error) {
+	cfg := &l.engine.cfg
+	b, err := parseBody(raw)
+	if err != nil {
+		return nil, err
+	}
+	l.engine.rec.update(func() { rec.Model = b.Model })
+	model := either(b.Model, cfg.Model)
+	adapter := cfg.adapter(model)
+	if adapter < 0 {
+		return nil, &apiError{status: http.StatusNotFound, kind: "NotFoundError", param: "model", text: cfg.notServed(model)}
+	}
+	b.Model = model
+	if l.sleeping() {
+		return nil, &apiError{status: http.StatusServiceUnavailable, kind: "ServiceUnavailable", text: "the engine is asleep"}
+	}
+	asked, err := l.askedRank(r, b)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := b.limit()
+	if err != nil {
+		return nil, err
+	}
+	prompts, err := b.prompts(r.URL.Path)
+	if err != nil {
+		return nil, err
+	}
+	g := &generation{
+		life: l, cfg: cfg, body: b, id: f.prefix() + l.requestID(r), created: time.Now().Unix(), choices: 1,
+		notify: make(chan struct{}, 1), noUsage: l.engine.faults.view().noUsage, dieAt: l.engine.faults.nextDeath(),
+	}
+	const mostChoices = 128
+	if b.N != nil {
+		if *b.N < 1 || *b.N > mostChoices {
+			return nil, badRequest("n must be between 1 and " + strconv.Itoa(mostChoices))
+		}
+		g.choices = *b.N
+	}
+	if len(prompts) == 0 || len(prompts)*g.choices > mostChoices {
+		return nil, badRequest("there must be between 1 and " + strconv.Itoa(mostChoices) + " prompts times choices")
+	}
+	id := identity{adapterID: adapter, salt: b.CacheSalt}
+	if adapter > 0 {
+		id.adapter = model
+	}
+	for _, p := range prompts {
+		if len(p.tokens) == 0 {
+			return nil, badRequest("the prompt is empty")
+		}
+		if len(p.tokens)+max(limit, 1) > cfg.MaxModelLen {
+			return nil, badRequest("This model's maximum context length is " + strconv.Itoa(cfg.MaxModelLen) +
+				" tokens; the prompt has " + strconv.Itoa(len(p.tokens)))
+		}
+		id.images = p.images
+		for choice := range g.choices {
+			g.jobs = append(g.jobs, g.newJob(r, raw, f, l.pick(asked), id, p.tokens, limit, choice))
+		}
+	}
+	return g, nil
+}
+
+// askedRank returns the rank that a request is pinned to, -1 if it isn't.
+func (l *life) askedRank(r *http.Request, b *body) (int, error) {
+	asked := -1
+	if h := r.Header.Get(headerRank); h != "" {
+		n, err := strconv.Atoi(h)
+		if err != nil || n < 0 {
+			return 0, badRequest(headerRank + " is not a rank")
+		}
+		asked = n
+	}
+	if b.RoutedRank != nil {
+		asked = *b.RoutedRank
+	}
+	if asked < -1 || asked >= len(l.ranks) {
+		return 0, badRequest("data parallel rank is out of range: the engine has " + strconv.Itoa(len(l.ranks)))
+	}
+	return asked, nil
+}
+
+// newJob makes up the answer to a prompt, as the engine knows it in advance, and
+// the block hashes of both. The same prompt gets the same answer.
+func (g *generation) newJob(r *http.Request, raw []byte, f format, on *rank, id identity, prompt []uint32, limit, choice int) *job {
+	j := &job{identity: id, rank: on, notify: g.notify}
+	n := g.cfg.OutputTokens
+	switch {
+	case !f.streams():
+		n = 1 // an embedding: one pass over the prompt
+		j.pieces = []string{""}
+	case g.cfg.Reply != nil:
+		j.pieces = append(pieces(g.cfg.Reply(Call{Path: r.URL.Path, Model: g.body.Model, Body: raw})), "")
+		n = len(j.pieces)
+	}
+	g.finish = finishStop
+	switch {
+	case limit > 0 && (g.body.IgnoreEOS || limit < n):
+		n, g.finish = limit, finishLength
+	default:
+		// An answer that fits ends with the token that ends a message.
+		n = min(n, g.cfg.MaxModelLen-len(prompt))
+	}
+	n = max(n, 1)
+	if j.pieces == nil || len(j.pieces) < n {
+		j.pieces = words(tokensSeed(prompt)+uint64(choice), n) //nolint:gosec // not negative
+	}
+	j.pieces = j.pieces[:n]
+	tokens := make([]uint32, 0, len(prompt)+n)
+	tokens = append(tokens, prompt...)
+	for _, piece := range j.pieces {
+		tokens = append(tokens, tokenID(piece))
+	}
+	if g.finish == finishStop {
+		j.pieces[n-1] = ""
+		tokens[len(tokens)-1] = tokenEnd
+	}
+	j.req.Prompt, j.req.Output, j.req.Tokens = len(prompt), n, tokens
+	if !g.cfg.NoPrefixCache {
+		j.req.Hashes = on.hashes(&id, tokens)
+	}
+	return j
+}
+
+// tokensSeed determines an answer by the end of its prompt.
+func tokensSeed(prompt []uint32) uint64 {
+	const tail = 64
+	seed := uint64(len(prompt))
+	for _, token := range prompt[max(0, len(prompt)-tail):] {
+		seed = seed*6364136223846793005 + uint64(token)
+	}
+	return seed
+}
+
+// usage adds up the token counts. Every token has been generated.
+func (g *generation) usage() usage {
+	var u usage
+	for i, j := range g.jobs {
+		u.output += int(j.ready.Load())
+		if i%g.choices == 0 {
+			u.prompt += j.req.Prompt
+			u.cached += max(0, j.req.CachedTokens())
+		}
+	}
+	return u
+}
+
+// stream sends tokens as they appear. It reports whether all went out.
+func (g *generation) stream(ctx context.Context, w http.ResponseWriter, f format, rec *Request) bool {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("Cache-Control", "no-cache")
+	w.WriteHeader(http.StatusOK)
+	flusher := http.NewResponseController(w)
+	// Engines send the headers before the first token.
+	send := func(b []byte) bool {
+		if len(b) > 0 {
+			if _, err := w.Write(b); err != nil {
+				return false
+			}
+		}
+		return flusher.Flush() == nil
+	}
+	if !send(nil) {
+		return false
+	}
+	if g.dieAt == 0 || g.life.engine.faults.waitHang(ctx, HangBeforeFirstToken) != nil {
+		panic(http.ErrAbortHandler)
+	}
+	sent := make([]int, len(g.jobs))
+	var buf []byte
+	for done := 0; done < len(g.jobs); {
+		if !g.await(ctx, sent) {
+			return false
+		}
+		buf = buf[:0]
+		for choice, j := range g.jobs {
+			for ready := int(j.ready.Load()); sent[choice] < ready; sent[choice]++ {
+				i := sent[choice]
+				if i == 0 {
+					g.scheduled(rec)
+					buf = f.first(buf, g, choice)
+				}
+				finish := ""
+				if i == len(j.pieces)-1 {
+					finish = g.finish
+					done++
+				}
+				buf = f.token(buf, g, choice, i, finish)
+				if g.sent++; g.sent == g.dieAt {
+					send(buf)
+					panic(http.ErrAbortHandler)
+				}
+				if g.sent == 1 {
+					if !send(buf) || g.life.engine.faults.waitHang(ctx, HangMidStream) != nil {
+						panic(http.ErrAbortHandler)
+					}
+					buf = buf[:0]
+				}
+			}
+		}
+		if done < len(g.jobs) && !send(buf) {
+			return false
+		}
+	}
+	return send(f.last(buf, g))
+}
+
+// collect waits for all tokens and sends the whole answer.
+func (g *generation) collect(ctx context.Context, w http.ResponseWriter, f format, rec *Request) bool {
+	sent := make([]int, len(g.jobs))
+	for done := 0; done < len(g.jobs); {
+		if g.dieAt == 0 || !g.await(ctx, sent) {
+			panic(http.ErrAbortHandler)
+		}
+		done = 0
+		total := 0
+		for choice, j := range g.jobs {
+			sent[choice] = int(j.ready.Load())
+			total += sent[choice]
+			if sent[choice] == len(j.pieces) {
+				done++
+			}
+		}
+		if g.dieAt >= 0 && total >= g.dieAt {
+			panic(http.ErrAbortHandler)
+		}
+		for _, point := range []HangPoint{HangBeforeFirstToken, HangMidStream} {
+			if g.life.engine.faults.waitHang(ctx, point) != nil {
+				panic(http.ErrAbortHandler)
+			}
+		}
+	}
+	g.scheduled(rec)
+	writeJSON(w, http.StatusOK, f.whole(g))
+	return true
+}
+
+// await blocks until some job has more tokens than were sent. It reports false
+// when the client or the engine has gone.
+func (g *generation) await(ctx context.Context, sent []int) bool {
+	for {
+		for choice, j := range g.jobs {
+			if int(j.ready.Load()) > sent[choice] {
+				return true
+			}
+		}
+		select {
+		case <-g.notify:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// scheduled records the cache hit of the first prompt.
+func (g *generation) scheduled(rec *Request) {
+	g.life.engine.rec.update(func() { rec.CachedTokens = g.jobs[0].req.CachedTokens() })
+}
