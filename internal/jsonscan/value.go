@@ -223,3 +223,9 @@ func (v Value) Uint32s() ([]uint32, bool) {
 	}
 	return ids, true
 }
+
+// Field is Get with the report whether the key is there, be it with null.
+func (v Value) Field(key string) (Value, bool) {
+	found := v.Get(key)
+	return found, found.Kind() != KindNone
+}

@@ -4,19 +4,8 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/kvsteer/kvsteer/internal/jsonscan"
 	"github.com/kvsteer/kvsteer/kvcache"
-)
-
-// API is the dialect and endpoint of a request.
-type API uint8
-
-// The request kinds that carry a prompt. The zero value is none of them.
-const (
-	Chat        API = iota + 1 // POST /v1/chat/completions
-	Completions                // POST /v1/completions
-	Messages                   // POST /v1/messages
-	Responses                  // POST /v1/responses
-	Embeddings                 // POST /v1/embeddings
 )
 
 // Request is what an Encoder reads. It is not modified.
@@ -24,8 +13,13 @@ type Request struct {
 	API API
 	// Model is the name that the worker knows.
 	Model string
-	// Body is the JSON request.
+	// Body is the JSON request. Don't modify it afterwards either: when ctx ends
+	// early, a call to the engine may read it a little longer than Encode. Empty
+	// is a request without a prompt.
 	Body []byte
+	// Object is Body parsed, for callers within this module that have it already.
+	// The zero Object means: parse Body.
+	Object jsonscan.Object
 	// TokenIDs, when not nil, are taken as they are.
 	TokenIDs []uint32
 	// Engine is a healthy worker that serves Model, for sources that ask one. Its
@@ -35,9 +29,13 @@ type Request struct {
 
 // Engine is an inference server that can be asked to tokenize.
 type Engine struct {
+	// ID names the instance. What is learned about its endpoints is remembered
+	// under it, so that a restarted server starts clean. Empty means BaseURL.
+	ID string
 	// BaseURL has no trailing slash.
 	BaseURL string
-	Header  http.Header
+	// Header is sent along, for servers that want a key. It is not modified.
+	Header http.Header
 }
 
 // SourceKind says where an Encoding came from.
@@ -53,17 +51,42 @@ const (
 	SourceBytes
 )
 
-// Encoding is a prompt ready to be hashed.
+// String returns the source's name in lower case.
+func (k SourceKind) String() string {
+	switch k {
+	case SourceCaller:
+		return "caller"
+	case SourceLocal:
+		return "local"
+	case SourceRender:
+		return "render"
+	case SourceTokenize:
+		return "tokenize"
+	case SourceBytes:
+		return "bytes"
+	default:
+		return "none"
+	}
+}
+
+// Exact reports whether the encoding holds the engine's token ids.
+func (k SourceKind) Exact() bool { return k >= SourceCaller && k <= SourceTokenize }
+
+// Encoding is a prompt ready to be hashed. Its slices may be shared with other
+// requests and must not be modified.
 type Encoding struct {
 	Source SourceKind
-	// Tokens are exact ids; nil when Source is SourceBytes or SourceNone.
+	// Tokens are exact ids; nil when Source is SourceBytes or SourceNone. Of a
+	// request with several prompts they are those of the first one.
 	Tokens []uint32
-	// Items are the multimodal inputs that Tokens hold placeholders for.
+	// Items are the multimodal inputs that Tokens hold placeholders for, by offset.
 	Items []kvcache.Item
 	// Bytes is the canonical text of the prompt, in prompt order, when Source is
 	// SourceBytes: equal prefixes of conversations have equal prefixes of Bytes.
 	Bytes []byte
-	// Count is len(Tokens), or an estimate when Source is SourceBytes.
+	// Count is the number of prompt tokens of the request: len(Tokens) and those of
+	// further prompts, which are estimated unless they are ids; an estimate
+	// altogether when Source is SourceBytes.
 	Count int
 	// Degraded lists the sources that were tried or passed over before Source,
 	// in order; empty when the first applicable one served.
@@ -78,10 +101,14 @@ type Degradation struct {
 	Reason string
 }
 
-// Source is one way to get token ids.
+// Source is one way to get token ids. It must be safe for concurrent use and
+// return soon after ctx ends.
 type Source interface {
-	// Encode returns an error when this source can't serve the request; the
-	// Encoder then tries the next. ErrNotApplicable means that the source has
-	// nothing to do with such requests and is not a degradation.
+	// Kind is what encodings and degradations call this source.
+	Kind() SourceKind
+	// Encode returns an error when this source can't serve the request exactly;
+	// the Encoder then tries the next. [ErrNotApplicable] means that the source has
+	// nothing to do with such requests and is not a degradation. The text of a
+	// [Reason] is shown, that of other errors is not. The Request has its Object.
 	Encode(ctx context.Context, r *Request) (Encoding, error)
 }

@@ -1,0 +1,194 @@
+package prompt
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+
+	"github.com/kvsteer/kvsteer/internal/jsonscan"
+)
+
+// Encoder turns requests into token ids by an ordered chain of sources. Make it
+// with [NewEncoder], close it when done. Safe for concurrent use.
+type Encoder struct {
+	opts    Options
+	chain   []Source
+	cache   *lru
+	client  *http.Client
+	ownsCli bool
+
+	root   context.Context //nolint:containedctx // ends what runs when Close is called
+	cancel context.CancelFunc
+
+	mu      sync.Mutex
+	closed  bool
+	flights map[cacheKey]*flight
+	joined  uint64
+	running sync.WaitGroup
+}
+
+// planner is a source that knows without working whether it could serve.
+type planner interface {
+	plan(r *Request) (endpoint, error)
+}
+
+// NewEncoder returns an Encoder. It starts nothing until it is used.
+func NewEncoder(o Options) *Encoder {
+	o = o.withDefaults()
+	e := &Encoder{opts: o, cache: newLRU(o.CacheBytes), client: o.Client, flights: map[cacheKey]*flight{}}
+	if e.client == nil {
+		e.client, e.ownsCli = newClient(), true
+	}
+	e.root, e.cancel = context.WithCancel(context.Background())
+	c := &caller{client: e.client, health: newHealth(o.Now, o.MaxCalls), maxReply: o.MaxReply}
+	e.chain = append(e.chain, o.Sources...)
+	if !o.NoRender {
+		e.chain = append(e.chain, render{c})
+	}
+	if !o.NoTokenize {
+		e.chain = append(e.chain, tokenize{c})
+	}
+	return e
+}
+
+// Encode returns the request's prompt as exactly as its sources can within the
+// deadline. The only error is a [*BodyError], the client's fault. All else, the
+// end of ctx included, gives an Encoding that says how it is degraded.
+func (e *Encoder) Encode(ctx context.Context, r *Request) (Encoding, error) {
+	q := *r
+	if q.TokenIDs == nil {
+		if len(q.Body) == 0 && len(q.Object.Bytes()) == 0 {
+			return Encoding{}, nil
+		}
+		if len(q.Object.Bytes()) == 0 {
+			o, err := jsonscan.Parse(q.Body, 0)
+			if err != nil {
+				return Encoding{}, bodyError(err)
+			}
+			q.Object = o
+		}
+	}
+	enc, err := callerIDs(&q, q.Object)
+	if err == nil {
+		return enc, nil
+	}
+	var degraded []Degradation
+	note(&degraded, SourceCaller, err)
+	enc, found := e.ask(ctx, &q)
+	degraded = append(degraded, enc.Degraded...)
+	if !found {
+		enc = bytesOf(q.API, q.Object)
+	}
+	enc.Degraded = degraded
+	if enc.Source == SourceNone {
+		enc.Degraded = nil // nothing is missing from no prompt
+	}
+	return enc, nil
+}
+
+// ask gets the encoding from the cache or the chain. When it is not found it
+// has only degradations.
+func (e *Encoder) ask(ctx context.Context, r *Request) (Encoding, bool) {
+	passed, hopeless := e.plan(r)
+	if hopeless && (e.cache.max < 0 || e.cache.empty()) {
+		return Encoding{Degraded: passed}, false
+	}
+	key := keyOf(r)
+	if enc, ok := e.cache.get(key); ok {
+		return enc, true
+	}
+	if hopeless {
+		return Encoding{Degraded: passed}, false
+	}
+	return e.join(ctx, r, key)
+}
+
+// plan reports whether no source can serve, and then why not, without the cost
+// of hashing the body and starting a goroutine: the steady state of a fleet whose
+// engines lack the endpoints.
+func (e *Encoder) plan(r *Request) (passed []Degradation, hopeless bool) {
+	for _, s := range e.chain {
+		p, ok := s.(planner)
+		if !ok {
+			return nil, false
+		}
+		_, err := p.plan(r)
+		if err == nil {
+			return nil, false
+		}
+		note(&passed, s.Kind(), err)
+	}
+	return passed, true
+}
+
+// run tries the sources in order.
+func (e *Encoder) run(ctx context.Context, r *Request) (Encoding, bool) {
+	var passed []Degradation
+	for _, s := range e.chain {
+		var enc Encoding
+		err := ctx.Err()
+		if err == nil {
+			enc, err = s.Encode(ctx, r)
+		}
+		if err == nil {
+			enc.Degraded = passed
+			return clip(enc), true
+		}
+		note(&passed, s.Kind(), err)
+	}
+	return Encoding{Degraded: passed}, false
+}
+
+// note records why a source did not serve, in words that hold no prompt.
+func note(to *[]Degradation, kind SourceKind, err error) {
+	var why Reason
+	switch {
+	case errors.Is(err, ErrNotApplicable):
+		return
+	case errors.As(err, &why):
+	case errors.Is(err, context.DeadlineExceeded):
+		why = ReasonDeadline
+	case errors.Is(err, context.Canceled):
+		why = ReasonCanceled
+	default:
+		why = ReasonSourceFailed
+	}
+	*to = append(*to, Degradation{Source: kind, Reason: string(why)})
+}
+
+// Stats describe an Encoder's cache at one moment.
+type Stats struct {
+	// Entries and Bytes are what is cached.
+	Entries int
+	Bytes   int64
+	// Hits and Misses count look-ups, Joined the requests that waited for the
+	// sources' answer to an equal one. They only grow.
+	Hits, Misses, Joined uint64
+}
+
+// Stats returns the present figures.
+func (e *Encoder) Stats() Stats {
+	e.mu.Lock()
+	joined := e.joined
+	e.mu.Unlock()
+	c := e.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return Stats{Entries: len(c.byKey), Bytes: c.used, Hits: c.hits, Misses: c.miss, Joined: joined}
+}
+
+// Close ends the calls in flight, waits for them and frees the cache. Encode
+// still works afterwards, without asking anybody. It always returns nil.
+func (e *Encoder) Close() error {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	e.cancel()
+	e.running.Wait()
+	e.cache.clear()
+	if e.ownsCli {
+		e.client.CloseIdleConnections()
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package prompt
+
+import (
+	"net/http"
+	"time"
+)
+
+// Options configure an [Encoder]. The zero value asks engines over a client of
+// its own.
+type Options struct {
+	// Sources are tried after the caller's ids and before the engine, in order:
+	// this is where local tokenizers go.
+	Sources []Source
+	// NoRender and NoTokenize leave the engine's endpoints out.
+	NoRender, NoTokenize bool
+	// Client makes the calls to engines. Nil means one that keeps connections
+	// alive, follows no redirects, uses no proxy, and is closed with the Encoder.
+	Client *http.Client
+	// Deadline is the time that all sources together may take for one request, on
+	// top of what its size explains (a millisecond for each KiB, up to two
+	// seconds). 0 means [DefaultDeadline].
+	Deadline time.Duration
+	// CacheBytes bounds the memory of cached encodings: 0 means
+	// [DefaultCacheBytes], negative means no cache.
+	CacheBytes int64
+	// MaxReply bounds a reply of an engine, in bytes: 0 means [DefaultMaxReply].
+	MaxReply int64
+	// MaxCalls bounds the calls in flight to one engine; what comes on top is
+	// encoded as bytes. 0 means [DefaultMaxCalls].
+	MaxCalls int
+	// Now is the clock. Nil means time.Now.
+	Now func() time.Time
+}
+
+const (
+	// DefaultDeadline is 100 ms. An idle vLLM answers /tokenize in 2 to 20 ms, a
+	// busy one waits its turn in the event loop; not knowing where a prefix of a
+	// few thousand tokens lies costs hundreds of milliseconds of prefill.
+	DefaultDeadline = 100 * time.Millisecond
+	// DefaultCacheBytes is 64 MiB, two thousand prompts of 8,000 tokens.
+	DefaultCacheBytes = 64 << 20
+	// DefaultMaxReply is 16 MiB, two million tokens.
+	DefaultMaxReply = 16 << 20
+	// DefaultMaxCalls is 64 to one engine.
+	DefaultMaxCalls = 64
+
+	// Fast tokenizers do one to five MB/s on one core; prefill of the same text
+	// takes several times as long.
+	bytesPerMillisecond = 1 << 10
+	maxExtraDeadline    = 2 * time.Second
+
+	idlePerEngine = 32
+	idleFor       = 90 * time.Second
+)
+
+func (o Options) withDefaults() Options {
+	if o.Deadline <= 0 {
+		o.Deadline = DefaultDeadline
+	}
+	if o.CacheBytes == 0 {
+		o.CacheBytes = DefaultCacheBytes
+	}
+	if o.MaxReply <= 0 {
+		o.MaxReply = DefaultMaxReply
+	}
+	if o.MaxCalls <= 0 {
+		o.MaxCalls = DefaultMaxCalls
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// deadline is the time that a request of that many bytes may take.
+func (o *Options) deadline(size int) time.Duration {
+	extra := time.Duration(size/bytesPerMillisecond) * time.Millisecond
+	return o.Deadline + min(extra, maxExtraDeadline)
+}
+
+// newClient has a transport of its own, so that closing it disturbs nobody.
+func newClient() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			MaxIdleConnsPerHost: idlePerEngine,
+			IdleConnTimeout:     idleFor,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
