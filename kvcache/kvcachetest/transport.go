@@ -135,23 +135,24 @@ func (b *bench) dial(ep follow.Endpoint) follow.Conn {
 // close closes c, failing if that doesn't return in time.
 func (b *bench) close(c follow.Conn) {
 	b.Helper()
-	b.within("Close", func() {
-		if err := c.Close(); err != nil {
-			b.Errorf("Close: %v", err)
-		}
-	})
+	if err := b.within("Close", c.Close); err != nil {
+		b.Errorf("Close: %v", err)
+	}
 }
 
-// within runs f and fails if it takes longer than the timeout, plus some grace
-// for an f that keeps the timeout itself.
-func (b *bench) within(what string, f func()) {
+// within runs f and returns its error. It ends the test if f takes longer than
+// the timeout, plus some grace for an f that keeps the timeout itself; f is left
+// running then, so it must not use b.
+func (b *bench) within(what string, f func() error) error {
 	b.Helper()
 	done := make(chan struct{})
+	var err error
 	go func() {
 		defer close(done)
-		f()
+		err = f()
 	}()
 	b.await(what, done)
+	return err
 }
 
 func (b *bench) await(what string, done <-chan struct{}) {
@@ -231,12 +232,14 @@ func (b *bench) recv(c follow.Conn) follow.Message {
 }
 
 // recvErr is Recv with a timeout of its own.
-func (b *bench) recvErr(c follow.Conn, timeout time.Duration) (m follow.Message, err error) {
+func (b *bench) recvErr(c follow.Conn, timeout time.Duration) (follow.Message, error) {
 	b.Helper()
-	b.within("Recv", func() {
+	var m follow.Message
+	err := b.within("Recv", func() (err error) {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 		m, err = c.Recv(ctx)
+		return err
 	})
 	return m, err
 }
@@ -260,17 +263,28 @@ func (b *bench) want(got, want follow.Message) {
 func (b *bench) replay(c follow.Conn, from uint64) []follow.Message {
 	b.Helper()
 	var got []follow.Message
-	b.within("Replay", func() {
-		err := c.Replay(b.ctx(), from, func(m follow.Message) error {
-			got = append(got, m)
-			return nil
-		})
-		if err != nil {
-			b.Errorf("Replay(%d): %v", from, err)
-		}
+	err := b.replayErr(c, b.Timeout, from, func(m follow.Message) error {
+		got = append(got, m)
+		return nil
 	})
+	if err != nil {
+		b.Errorf("Replay(%d): %v", from, err)
+	}
 	return got
 }
+
+// replayErr is Replay with a timeout of its own.
+func (b *bench) replayErr(c follow.Conn, timeout time.Duration, from uint64, fn func(follow.Message) error) error {
+	b.Helper()
+	return b.within("Replay", func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		return c.Replay(ctx, from, fn)
+	})
+}
+
+// ignore is a replay callback that takes everything.
+func ignore(follow.Message) error { return nil }
 
 // wantReplay checks that a replay consists of messages first to last; topic is
 // "" when the publisher's replies carry none.

@@ -105,9 +105,9 @@ func testCloseUnblocks(b *bench) {
 	var recvErr, replayErr error
 	var waiting sync.WaitGroup
 	waiting.Go(func() { _, recvErr = c.Recv(ctx) })
-	waiting.Go(func() { replayErr = c.Replay(ctx, 0, func(follow.Message) error { return nil }) })
+	waiting.Go(func() { replayErr = c.Replay(ctx, 0, ignore) })
 	b.close(c)
-	b.within("Recv and Replay after Close", waiting.Wait)
+	b.await("Recv and Replay after Close", closed(&waiting))
 	for what, err := range map[string]error{"pending Recv": recvErr, "pending Replay": replayErr} {
 		if !errors.Is(err, follow.ErrClosed) {
 			b.Errorf("%s returned %v after Close, want ErrClosed", what, err)
@@ -116,12 +116,9 @@ func testCloseUnblocks(b *bench) {
 	if _, err := b.recvErr(c, b.Timeout); !errors.Is(err, follow.ErrClosed) {
 		b.Errorf("Recv after Close returned %v, want ErrClosed", err)
 	}
-	b.within("Replay", func() {
-		err := c.Replay(ctx, 0, func(follow.Message) error { return nil })
-		if !errors.Is(err, follow.ErrClosed) {
-			b.Errorf("Replay after Close returned %v, want ErrClosed", err)
-		}
-	})
+	if err := b.replayErr(c, b.Timeout, 0, ignore); !errors.Is(err, follow.ErrClosed) {
+		b.Errorf("Replay after Close returned %v, want ErrClosed", err)
+	}
 }
 
 // testCloseIdempotent: Close may be called by anyone, any number of times,
@@ -135,14 +132,14 @@ func testCloseIdempotent(b *bench) {
 		b.subscribed(p, p.Endpoint()),
 	} {
 		var closing sync.WaitGroup
-		for range closers {
-			closing.Go(func() {
-				if err := c.Close(); err != nil {
-					b.Errorf("Close: %v", err)
-				}
-			})
+		errs := make([]error, closers)
+		for i := range errs {
+			closing.Go(func() { errs[i] = c.Close() })
 		}
-		b.within("Close", closing.Wait)
+		b.await("Close", closed(&closing))
+		if err := errors.Join(errs...); err != nil {
+			b.Errorf("Close: %v", err)
+		}
 		b.close(c)
 	}
 }
@@ -216,6 +213,16 @@ func testDeadPeer(b *bench) {
 	if _, err := b.recvErr(c, b.DeadPeer); !errors.Is(err, follow.ErrDisconnected) {
 		b.Errorf("Recv from a dead peer returned %v after %v, want ErrDisconnected", err, b.DeadPeer)
 	}
+}
+
+// closed returns a channel that is closed when wg's goroutines have ended.
+func closed(wg *sync.WaitGroup) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wg.Wait()
+	}()
+	return done
 }
 
 // freeAddress returns an address where nobody listens.

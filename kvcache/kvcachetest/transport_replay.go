@@ -3,7 +3,7 @@ package kvcachetest
 import (
 	"context"
 	"errors"
-	"sync"
+	"fmt"
 	"time"
 
 	"github.com/kvsteer/kvsteer/kvcache/follow"
@@ -64,15 +64,13 @@ func testReplayStop(b *bench) {
 	stop := errors.New("enough")
 	for range 5 {
 		calls := 0
-		b.within("Replay", func() {
-			err := c.Replay(b.ctx(), 0, func(follow.Message) error {
-				calls++
-				return stop
-			})
-			if !errors.Is(err, stop) {
-				b.Errorf("Replay returned %v, want the callback's error", err)
-			}
+		err := b.replayErr(c, b.Timeout, 0, func(follow.Message) error {
+			calls++
+			return stop
 		})
+		if !errors.Is(err, stop) {
+			b.Errorf("Replay returned %v, want the callback's error", err)
+		}
 		if calls != 1 {
 			b.Fatalf("the callback was called %d times after it failed, want no more", calls-1)
 		}
@@ -84,12 +82,9 @@ func testReplayStop(b *bench) {
 func testReplayNone(b *bench) {
 	p := b.publisher(zmtp.PublisherConfig{})
 	c := b.dial(p.Endpoint())
-	b.within("Replay", func() {
-		err := c.Replay(b.ctx(), 0, func(follow.Message) error { return nil })
-		if !errors.Is(err, follow.ErrNoReplay) {
-			b.Errorf("Replay without an address returned %v, want ErrNoReplay", err)
-		}
-	})
+	if err := b.replayErr(c, b.Timeout, 0, ignore); !errors.Is(err, follow.ErrNoReplay) {
+		b.Errorf("Replay without an address returned %v, want ErrNoReplay", err)
+	}
 }
 
 // testReplayMute: a publisher that doesn't answer costs the caller his deadline
@@ -99,14 +94,9 @@ func testReplayMute(b *bench) {
 	p := b.replaying(zmtp.PublisherConfig{Mute: true})
 	c := b.subscribed(p, p.Endpoint())
 	for range 2 {
-		b.within("Replay", func() {
-			ctx, cancel := context.WithTimeout(context.Background(), short)
-			defer cancel()
-			err := c.Replay(ctx, 0, func(follow.Message) error { return nil })
-			if !errors.Is(err, context.DeadlineExceeded) {
-				b.Errorf("Replay without an answer returned %v, want the context's error", err)
-			}
-		})
+		if err := b.replayErr(c, short, 0, ignore); !errors.Is(err, context.DeadlineExceeded) {
+			b.Errorf("Replay without an answer returned %v, want the context's error", err)
+		}
 	}
 	b.sendRange(p, "kv", 0, 0)
 	b.wantRange(c, "kv", 0, 0)
@@ -126,7 +116,7 @@ func testReplayDisconnect(b *bench) {
 	defer cancel()
 	go func() {
 		defer close(done)
-		err = c.Replay(ctx, 0, func(follow.Message) error { return nil })
+		err = c.Replay(ctx, 0, ignore)
 	}()
 	// Until the connection stands, losing it is no reason to give up, so it is
 	// cut again and again.
@@ -158,44 +148,37 @@ func testReplayConcurrent(b *bench) {
 	b.sendRange(p, "kv", 0, last)
 	c := b.subscribed(p, p.Endpoint())
 
+	ctx := b.ctx()
 	received := make(chan struct{})
+	var recvErr error
 	go func() {
 		defer close(received)
-		for seq := uint64(last + 1); seq <= 2*last; seq++ {
-			m, err := c.Recv(b.ctx())
-			if err != nil || m.Seq != seq {
-				b.Errorf("Recv beside a replay: %s, %v; want number %d", describe(m), err, seq)
-				return
+		for seq := uint64(last + 1); seq <= 2*last && recvErr == nil; seq++ {
+			m, err := c.Recv(ctx)
+			if recvErr = err; err == nil && m.Seq != seq {
+				recvErr = fmt.Errorf("got %s, want number %d", describe(m), seq)
 			}
 		}
 	}()
-	var sent sync.Once
 	var got []follow.Message
-	b.within("Replay beside Recv", func() {
-		err := c.Replay(b.ctx(), 0, func(m follow.Message) error {
-			got = append(got, m)
-			sent.Do(func() {
-				b.sendLoose(p, last+1, 2*last)
-				<-received // inside the callback on purpose
-			})
+	err := b.replayErr(c, b.Timeout, 0, func(m follow.Message) error {
+		got = append(got, m)
+		if len(got) > 1 {
 			return nil
-		})
-		if err != nil {
-			b.Errorf("Replay: %v", err)
 		}
+		for seq := uint64(last + 1); seq <= 2*last; seq++ {
+			if err := p.Send(message("kv", seq)); err != nil {
+				return err
+			}
+		}
+		<-received // inside the callback on purpose
+		return nil
 	})
+	if err != nil || recvErr != nil {
+		b.Fatalf("Replay beside Recv: %v; Recv beside Replay: %v", err, recvErr)
+	}
 	if len(got) < last+1 {
 		b.Fatalf("the replay has %d messages, want at least %d", len(got), last+1)
 	}
 	b.wantReplay(got[:last+1], "", 0, last)
-}
-
-// sendLoose publishes from a goroutine that must not end the test.
-func (b *bench) sendLoose(p TransportPublisher, first, last uint64) {
-	for seq := first; seq <= last; seq++ {
-		if err := p.Send(message("kv", seq)); err != nil {
-			b.Errorf("publishing: %v", err)
-			return
-		}
-	}
 }

@@ -7,4 +7,6 @@ require (
 	github.com/pebbe/zmq4 v1.4.0
 )
 
+require github.com/cespare/xxhash/v2 v2.3.0 // indirect
+
 replace github.com/kvsteer/kvsteer => ../..
