@@ -207,13 +207,21 @@ func payload(p jsonscan.Value) []byte {
 	} {
 		outer := p.Get(path[0])
 		if outer.Kind() == jsonscan.KindString {
-			return outer.Raw()
+			return meaning(outer)
 		}
 		if inner := outer.Get(path[1]); inner.Exists() {
-			return inner.Raw()
+			return meaning(inner)
 		}
 	}
 	return p.Raw()
+}
+
+// meaning is a string without its escapes, any other value as it is spelled.
+func meaning(v jsonscan.Value) []byte {
+	if text, ok := v.Text(); ok {
+		return text
+	}
+	return v.Raw()
 }
 
 // responses writes the items of the responses API as the conversation they are.

@@ -68,6 +68,9 @@ func (e *Encoder) Encode(ctx context.Context, r *Request) (Encoding, error) {
 			}
 			q.Object = o
 		}
+		if promptless(q.API, q.Object) {
+			return Encoding{}, nil
+		}
 	}
 	enc, err := callerIDs(&q, q.Object)
 	if err == nil {

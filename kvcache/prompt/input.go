@@ -82,6 +82,19 @@ func conversation(api API, o jsonscan.Object) bool {
 	return api == Chat || api == Embeddings && o.Value("messages").Kind() == jsonscan.KindArray
 }
 
+// promptless reports whether there is nothing to encode. The engine will have
+// something to say about such a request, but that is no concern of ours.
+func promptless(api API, o jsonscan.Object) bool {
+	switch {
+	case api == Messages || conversation(api, o):
+		return o.Value("messages").Empty()
+	case api == Responses:
+		return o.Value("input").Empty() && o.Value("instructions").Empty() && !stateful(o)
+	default:
+		return inputOf(api, o).kind == inputNone && !o.Value("prompt_embeds").Exists()
+	}
+}
+
 // hasMedia reports whether a message has a part that is not text: its
 // placeholders can't be known without the model's processor.
 func hasMedia(messages jsonscan.Value) bool {

@@ -33,10 +33,12 @@ type Options struct {
 }
 
 const (
-	// DefaultDeadline is 100 ms. An idle vLLM answers /tokenize in 2 to 20 ms, a
-	// busy one waits its turn in the event loop; not knowing where a prefix of a
-	// few thousand tokens lies costs hundreds of milliseconds of prefill.
-	DefaultDeadline = 100 * time.Millisecond
+	// DefaultDeadline is a quarter of a second: about what the prefill of a few
+	// thousand tokens costs, which is at stake when the ids are not known. An idle
+	// engine answers within milliseconds; a busy one's front end may take much
+	// longer, and is worth waiting for. One that hangs is left alone after three
+	// calls, so that the deadline is not paid for long.
+	DefaultDeadline = 250 * time.Millisecond
 	// DefaultCacheBytes is 64 MiB, two thousand prompts of 8,000 tokens.
 	DefaultCacheBytes = 64 << 20
 	// DefaultMaxReply is 16 MiB, two million tokens.
