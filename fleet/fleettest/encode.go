@@ -116,18 +116,13 @@ func (e encoder) asMap(p *packer, event *sim.Event) {
 	switch event.Kind {
 	case sim.BlockStored:
 		n := 7
+		for _, more := range []bool{!vllm && id.adapter != "", !vllm && id.salt != "", id.session != ""} {
+			if more {
+				n++
+			}
+		}
 		if vllm {
-			n = 10
-			if id.keyed(event) {
-				n++
-			}
-		} else {
-			if id.adapter != "" {
-				n++
-			}
-			if id.salt != "" {
-				n++
-			}
+			n += 4
 		}
 		p.dict(n)
 		e.head(p, event)
@@ -145,21 +140,21 @@ func (e encoder) asMap(p *packer, event *sim.Event) {
 			p.str("lora_name")
 			id.name(p)
 		}
-		if !vllm {
-			if id.salt != "" {
-				p.str("cache_salt")
-				p.str(id.salt)
-			}
-			return
-		}
-		if id.keyed(event) {
+		if vllm {
 			p.str("extra_keys")
 			id.extraKeys(p, event)
+			p.str("group_idx")
+			p.int(0)
+			p.str("kv_cache_spec_kind")
+			p.str(kindFull)
+		} else if id.salt != "" {
+			p.str("cache_salt")
+			p.str(id.salt)
 		}
-		p.str("group_idx")
-		p.int(0)
-		p.str("kv_cache_spec_kind")
-		p.str(kindFull)
+		if id.session != "" {
+			p.str("session_id")
+			p.str(id.session)
+		}
 	case sim.BlockRemoved:
 		if vllm {
 			p.dict(4)
@@ -289,6 +284,7 @@ type identity struct {
 	adapter   string
 	adapterID int // from 1; 0 is the base model
 	salt      string
+	session   string
 	images    []image
 }
 
@@ -305,19 +301,6 @@ func identityOf(event *sim.Event) identity {
 		}
 	}
 	return identity{}
-}
-
-// keyed reports whether any of the event's blocks has extra keys.
-func (id *identity) keyed(event *sim.Event) bool {
-	if id.adapter != "" || (id.salt != "" && event.First == 0) {
-		return true
-	}
-	for i := range event.Hashes {
-		if id.overlaps(event.First+i, event.BlockSize) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // overlaps returns how many images overlap a block.
@@ -337,10 +320,6 @@ func (im *image) overlaps(block, size int) bool {
 
 // extraKeys writes each block's keys in vLLM's order: adapter, images, salt.
 func (id *identity) extraKeys(p *packer, event *sim.Event) {
-	if !id.keyed(event) {
-		p.null()
-		return
-	}
 	p.array(len(event.Hashes))
 	for i := range event.Hashes {
 		block := event.First + i

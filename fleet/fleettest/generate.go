@@ -13,6 +13,9 @@ import (
 // headerRank pins a request to a data-parallel rank.
 const headerRank = "X-Data-Parallel-Rank"
 
+// headerSession names the session that events mention.
+const headerSession = "X-Session-Id"
+
 // Reasons to finish.
 const (
 	finishStop   = "stop"
@@ -123,7 +126,7 @@ func (l *life) newGeneration(r *http.Request, raw []byte, f format, rec *Request
 	if len(prompts) == 0 || len(prompts)*g.choices > mostChoices {
 		return nil, badRequest("there must be between 1 and " + strconv.Itoa(mostChoices) + " prompts times choices")
 	}
-	id := identity{adapterID: adapter, salt: b.CacheSalt}
+	id := identity{adapterID: adapter, salt: b.CacheSalt, session: clip(r.Header.Get(headerSession))}
 	if adapter > 0 {
 		id.adapter = model
 	}
