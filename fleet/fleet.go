@@ -119,7 +119,10 @@ func (f *Fleet) InFlight() int64 { return f.inFlight.Load() }
 func (f *Fleet) WaitReady(ctx context.Context) error {
 	for {
 		s := f.Snapshot()
-		if s.Routable() > 0 {
+		switch {
+		case f.ctx.Err() != nil:
+			return ErrClosed
+		case s.Routable() > 0:
 			return nil
 		}
 		select {
@@ -254,6 +257,18 @@ func (f *Fleet) apply(src *source, list []Worker) error {
 // foreignLocked refuses names of other sources, and more workers than allowed
 // over all sources.
 func (f *Fleet) foreignLocked(src *source, list []Worker) error {
+	var errs []error
+	for i := range list {
+		if s, ok := f.slots[list[i].Name]; ok && s.source != src && len(errs) < maxWorkerErrors {
+			errs = append(errs, &WorkerError{
+				Index: i, Worker: list[i].Name, Field: "name",
+				Problem: "already listed by another Discoverer; give each worker a name of its own",
+			})
+		}
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
 	others := 0
 	for _, s := range f.slots {
 		if s.source != src {
@@ -264,19 +279,7 @@ func (f *Fleet) foreignLocked(src *source, list []Worker) error {
 		return fmt.Errorf("%w: %d listed beside %d of other Discoverers, Options.MaxWorkers is %d",
 			ErrTooManyWorkers, len(list), others, f.opts.MaxWorkers)
 	}
-	var errs []error
-	for i := range list {
-		if s, ok := f.slots[list[i].Name]; ok && s.source != src {
-			errs = append(errs, &WorkerError{
-				Index: i, Worker: list[i].Name, Field: "name",
-				Problem: "already listed by another Discoverer; give each worker a name of its own",
-			})
-		}
-		if len(errs) == maxWorkerErrors {
-			break
-		}
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // putLocked adds or updates one worker and reports whether anything changed.

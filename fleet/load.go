@@ -51,6 +51,9 @@ type RankLoad struct {
 	KVUsage float64
 	// BlockSize in tokens and GPUBlocks in blocks; 0 if not reported.
 	BlockSize, GPUBlocks int
+	// CapacityTokens is the size of the GPU's KV cache in tokens, as reported or as
+	// the product of the two above; 0 if unknown.
+	CapacityTokens int
 	// PrefixQueries and PrefixHits count tokens looked up and found in the prefix
 	// cache since the engine started; both 0 if not reported.
 	PrefixQueries, PrefixHits uint64
@@ -139,6 +142,7 @@ func (l *Load) sum() {
 		}
 		t.BlockSize = max(t.BlockSize, r.BlockSize)
 		t.GPUBlocks += r.GPUBlocks
+		t.CapacityTokens += r.CapacityTokens
 		t.PrefixQueries += r.PrefixQueries
 		t.PrefixHits += r.PrefixHits
 		t.PromptTokens += r.PromptTokens

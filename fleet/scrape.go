@@ -38,9 +38,10 @@ type group struct {
 	rank  int
 	shard string
 
-	running, waiting, usage                     gauge
-	queries, hits, prompt, generation           gauge
-	preemptions, blockSize, gpuBlocks, requests gauge
+	running, waiting, usage           gauge
+	queries, hits, prompt, generation gauge
+	preemptions, requests             gauge
+	blockSize, gpuBlocks, capacity    gauge
 }
 
 // report gathers what one engine's metrics say.
@@ -59,31 +60,49 @@ type report struct {
 // know.
 func parseMetrics(text []byte) (*report, bool) {
 	r := &report{}
-	r.stats = promtext.Scan(text, func(s promtext.Sample) bool {
+	r.stats = promtext.Scan(text, r.wanted, func(s promtext.Sample) bool {
 		r.take(s)
 		return true
-	}, prefixVLLM, prefixSGLang, prefixTRTLLM, "process_start_time_seconds")
+	})
 	return r, r.engine != EngineAuto
 }
 
+// Series that need more than their value.
+const (
+	seriesStarted   = "process_start_time_seconds"
+	seriesConfig    = "vllm:cache_config_info"
+	seriesConfigSGL = "sglang:cache_config_info"
+	seriesSleep     = "vllm:engine_sleep_state"
+	seriesLoRA      = "vllm:lora_requests_info"
+)
+
+// wanted also notices by whose metrics these are.
+func (r *report) wanted(name []byte) bool {
+	if r.engine == EngineAuto {
+		r.engine = engineByMetric(name)
+	}
+	switch string(name) {
+	case seriesStarted, seriesConfig, seriesConfigSGL, seriesSleep, seriesLoRA:
+		return true
+	default:
+		return fieldOf(name) != nil
+	}
+}
+
 func (r *report) take(s promtext.Sample) {
-	if string(s.Name()) == "process_start_time_seconds" {
+	switch string(s.Name()) {
+	case seriesStarted:
 		if v, ok := s.Value(); ok && v > 0 && v < math.MaxInt32*64 {
 			r.started = time.UnixMicro(int64(v * 1e6))
 		}
 		return
-	}
-	if r.engine == EngineAuto {
-		r.engine = engineByMetric(s.Name())
-	}
-	switch string(s.Name()) {
-	case "vllm:cache_config_info", "sglang:cache_config_info":
+	case seriesConfig, seriesConfigSGL:
 		r.takeConfig(s)
 		return
-	case "vllm:engine_sleep_state":
+	case seriesSleep:
 		r.takeSleep(s)
 		return
-	case "vllm:lora_requests_info":
+	case seriesLoRA:
 		r.loras.take(s)
 		return
 	}
@@ -184,6 +203,7 @@ func (r *report) takeConfig(s promtext.Sample) {
 	}
 	read(&g.blockSize, "block_size", "page_size")
 	read(&g.gpuBlocks, "num_gpu_blocks", "num_pages")
+	read(&g.capacity, "kv_cache_size_tokens")
 }
 
 // takeSleep reads one state of the engine; those that are in force have 1.
@@ -255,6 +275,7 @@ func (r *report) load(ranks int, at time.Time) *Load {
 		}
 		g.blockSize.max(r.shared.blockSize)
 		g.gpuBlocks.max(r.shared.gpuBlocks)
+		g.capacity.max(r.shared.capacity)
 		l.Ranks[place] = g.rankLoad()
 	}
 	l.sum()
@@ -284,7 +305,7 @@ func mergeShards(groups []group) []group {
 func (g *group) gauges() []*gauge {
 	return []*gauge{
 		&g.running, &g.waiting, &g.usage, &g.queries, &g.hits, &g.prompt, &g.generation,
-		&g.preemptions, &g.blockSize, &g.gpuBlocks, &g.requests,
+		&g.preemptions, &g.requests, &g.blockSize, &g.gpuBlocks, &g.capacity,
 	}
 }
 
@@ -298,12 +319,16 @@ func (g *group) rankLoad() RankLoad {
 		KVUsage:          min(g.usage.value, 1),
 		BlockSize:        asInt(g.blockSize.value),
 		GPUBlocks:        asInt(g.gpuBlocks.value),
+		CapacityTokens:   asInt(g.capacity.value),
 		PrefixQueries:    asCount(g.queries.value),
 		PrefixHits:       asCount(g.hits.value),
 		PromptTokens:     asCount(g.prompt.value),
 		GenerationTokens: asCount(g.generation.value),
 		Preemptions:      asCount(g.preemptions.value),
 		requests:         asCount(g.requests.value),
+	}
+	if l.CapacityTokens == 0 && l.BlockSize > 0 && l.GPUBlocks <= math.MaxInt32/l.BlockSize {
+		l.CapacityTokens = l.BlockSize * l.GPUBlocks
 	}
 	if !g.queries.known && g.prompt.known && g.hits.known {
 		// SGLang counts the prompt and what was found of it, and no queries.

@@ -54,13 +54,15 @@ func (s Sample) Label(name string) (value string, ok bool) {
 
 // Stats counts what a scan saw.
 type Stats struct {
-	// Samples were passed on, Malformed lines skipped.
+	// Samples were passed on; Malformed lines of wanted names, or without a name,
+	// were skipped.
 	Samples, Malformed int
 }
 
-// Scan calls fn for each sample of text whose name starts with one of the
-// prefixes, or for each if there are none, until fn returns false.
-func Scan(text []byte, fn func(Sample) bool, prefixes ...string) Stats {
+// Scan calls fn for each sample of text whose name is wanted, until fn returns
+// false. A nil want wants all. Of other lines only the name is read, for most of
+// an engine's report is histogram buckets nobody asks for.
+func Scan(text []byte, want func(name []byte) bool, fn func(Sample) bool) Stats {
 	var st Stats
 	for len(text) > 0 {
 		var line []byte
@@ -70,10 +72,17 @@ func Scan(text []byte, fn func(Sample) bool, prefixes ...string) Stats {
 			line, text = text, nil
 		}
 		line = bytes.Trim(line, " \t\r")
-		if len(line) == 0 || line[0] == '#' || !hasPrefix(line, prefixes) {
+		if len(line) == 0 || line[0] == '#' {
 			continue
 		}
-		s, ok := parseLine(line)
+		end := 0
+		for end < len(line) && isNameByte(line[end]) {
+			end++
+		}
+		if end > 0 && want != nil && !want(line[:end]) {
+			continue
+		}
+		s, ok := parseLine(line, end)
 		if !ok {
 			st.Malformed++
 			continue
@@ -86,22 +95,10 @@ func Scan(text []byte, fn func(Sample) bool, prefixes ...string) Stats {
 	return st
 }
 
-func hasPrefix(line []byte, prefixes []string) bool {
-	for _, p := range prefixes {
-		if len(line) >= len(p) && string(line[:len(p)]) == p {
-			return true
-		}
-	}
-	return len(prefixes) == 0
-}
-
-// parseLine splits `name{labels} value [timestamp] [# exemplar]`.
-func parseLine(line []byte) (Sample, bool) {
+// parseLine splits `name{labels} value [timestamp] [# exemplar]`, whose name is
+// the first end bytes.
+func parseLine(line []byte, end int) (Sample, bool) {
 	var s Sample
-	end := 0
-	for end < len(line) && isNameByte(line[end]) {
-		end++
-	}
 	if end == 0 {
 		return s, false
 	}
