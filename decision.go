@@ -1,0 +1,145 @@
+package kvsteer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
+	"github.com/kvsteer/kvsteer/policy"
+)
+
+// Decision says why a request went where it did. It is a record: plain data,
+// safe to keep, free of prompt text, and JSON-encodable.
+type Decision struct {
+	// ID numbers the router's decisions from 1.
+	ID    uint64 `json:"id"`
+	API   string `json:"api"`
+	Model string `json:"model"`
+	// Attempt counts from 1; later attempts follow the same plan.
+	Attempt int `json:"attempt"`
+	// Rule is the policy rule that decided.
+	Rule string `json:"rule"`
+	// TokenSource says where the prompt's tokens came from; PromptTokens is exact
+	// unless TokenSource is "bytes".
+	TokenSource  string `json:"token_source"`
+	PromptTokens int    `json:"prompt_tokens"`
+	// Degradations names everything that is less than exact about this decision,
+	// and why.
+	Degradations []string `json:"degradations,omitempty"`
+	// Chosen is the index of the chosen candidate in Candidates, -1 if none was.
+	Chosen     int                 `json:"chosen"`
+	Candidates []DecisionCandidate `json:"candidates"`
+	// Took is the time that the decision itself took, waiting for an engine's
+	// tokenizer included.
+	Took time.Duration `json:"took_ns"`
+}
+
+// DecisionCandidate is one candidate of a Decision.
+type DecisionCandidate struct {
+	policy.Candidate
+	// TrustState is the candidate's [kvcache.Trust] by name.
+	TrustState string `json:"trust"`
+	// Rank in the plan from 1; 0 if the candidate was dropped.
+	Place int `json:"place"`
+	// DroppedBy is the rule and condition that dropped it.
+	DroppedBy string `json:"dropped_by,omitempty"`
+}
+
+// Winner returns the chosen candidate, nil if there is none.
+func (d *Decision) Winner() *DecisionCandidate {
+	if d.Chosen < 0 || d.Chosen >= len(d.Candidates) {
+		return nil
+	}
+	return &d.Candidates[d.Chosen]
+}
+
+// String explains the decision in words, one line a candidate, the chosen first.
+func (d *Decision) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "decision %d: %s for model %q, %d prompt tokens (%s)",
+		d.ID, d.API, clip(d.Model), d.PromptTokens, d.TokenSource)
+	if d.Attempt > 1 {
+		fmt.Fprintf(&b, ", attempt %d", d.Attempt)
+	}
+	if w := d.Winner(); w != nil {
+		fmt.Fprintf(&b, "\n  -> %s: %s", w.label(), w.reason(d.PromptTokens))
+	} else {
+		b.WriteString("\n  -> nobody")
+	}
+	fmt.Fprintf(&b, " [%s]", d.Rule)
+	for _, i := range d.byPlace() {
+		if c := &d.Candidates[i]; i != d.Chosen {
+			fmt.Fprintf(&b, "\n     %s: %s", c.label(), c.reason(d.PromptTokens))
+		}
+	}
+	for _, g := range d.Degradations {
+		fmt.Fprintf(&b, "\n  ! %s", g)
+	}
+	return b.String()
+}
+
+// byPlace lists candidates in the order of the plan, dropped ones last.
+func (d *Decision) byPlace() []int {
+	order := make([]int, len(d.Candidates))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		pa, pb := d.Candidates[a].Place, d.Candidates[b].Place
+		switch {
+		case pa == pb:
+			return 0
+		case pa == 0:
+			return 1
+		case pb == 0:
+			return -1
+		default:
+			return pa - pb
+		}
+	})
+	return order
+}
+
+func (c *DecisionCandidate) label() string {
+	if c.Candidate.Rank > 0 {
+		return fmt.Sprintf("%s/rank %d", c.Name, c.Candidate.Rank)
+	}
+	return c.Name
+}
+
+func (c *DecisionCandidate) reason(promptTokens int) string {
+	if c.DroppedBy != "" {
+		return "dropped: " + c.DroppedBy
+	}
+	share := 0.0
+	if promptTokens > 0 {
+		share = 100 * float64(c.CachedTokens) / float64(promptTokens)
+	}
+	return fmt.Sprintf("%d tokens cached (%.0f%%, %s), %d in flight with %d tokens ahead, predicted TTFT %s + %s to others",
+		c.CachedTokens, share, c.TrustState, c.InFlight, c.PrefillAhead,
+		round(c.PredictedTTFT), round(c.Externality))
+}
+
+func round(d time.Duration) time.Duration {
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond)
+	case d >= time.Millisecond:
+		return d.Round(100 * time.Microsecond)
+	default:
+		return d.Round(time.Microsecond)
+	}
+}
+
+func degradations(enc *prompt.Encoding) []string {
+	if len(enc.Degraded) == 0 {
+		return nil
+	}
+	out := make([]string, 0, len(enc.Degraded))
+	for _, g := range enc.Degraded {
+		out = append(out, fmt.Sprintf("token ids not from %s: %s", g.Source, g.Reason))
+	}
+	return out
+}

@@ -1,0 +1,243 @@
+package kvsteer
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
+	"github.com/kvsteer/kvsteer/policy"
+)
+
+// defaultBlockSize is used for a worker of which nothing else is known: vLLM's
+// default on GPUs.
+const defaultBlockSize = 16
+
+// headerRank pins a request to a data-parallel rank (vLLM and SGLang).
+const headerRank = "X-Data-Parallel-Rank"
+
+// evaluation is the working memory of one choice. It is pooled: nothing in it
+// survives the choice but by copy.
+type evaluation struct {
+	cands  []policy.Candidate
+	refs   []ref
+	feats  []Features
+	preds  []Prediction
+	owners []kvcache.Owner
+	hits   []kvcache.Hit
+	keys   []keyset
+	used   int // of keys
+	plan   policy.Plan
+}
+
+// ref ties a candidate to what it stands for.
+type ref struct {
+	member *fleet.Member
+	home   *residence
+	owner  kvcache.Owner
+	keys   int // index into evaluation.keys
+	block  int // tokens
+	// indexed is the cached tokens by the index, whatever its trust.
+	indexed int
+}
+
+// keyset is the prompt's block keys for one block size and adapter.
+type keyset struct {
+	block   int
+	adapter string
+	keys    []kvcache.Key
+}
+
+func (ev *evaluation) reset() {
+	clear(ev.cands)
+	clear(ev.refs)
+	clear(ev.feats)
+	ev.cands, ev.refs, ev.feats = ev.cands[:0], ev.refs[:0], ev.feats[:0]
+	ev.preds, ev.owners, ev.hits = ev.preds[:0], ev.owners[:0], ev.hits[:0]
+	ev.used = 0
+}
+
+// keysFor returns the index of the keyset, computing it at its first use.
+func (ev *evaluation) keysFor(s *Selection, block int, adapter string) int {
+	for i := range ev.keys[:ev.used] {
+		if k := &ev.keys[i]; k.block == block && k.adapter == adapter {
+			return i
+		}
+	}
+	if ev.used == len(ev.keys) {
+		ev.keys = append(ev.keys, keyset{})
+	}
+	k := &ev.keys[ev.used]
+	k.block, k.adapter = block, adapter
+	h := kvcache.Hasher{BlockSize: block}
+	scope := kvcache.Scope{Adapter: adapter, Salt: s.parsed.salt}
+	if s.enc.Source == prompt.SourceBytes {
+		k.keys = h.ByteKeys(k.keys[:0], s.enc.Bytes, scope)
+	} else {
+		k.keys = h.Keys(k.keys[:0], s.enc.Tokens, scope, s.enc.Items)
+	}
+	ev.used++
+	return ev.used - 1
+}
+
+// evaluate fills ev for the request as things stand now. The caller holds pickMu
+// so that what it sees includes every earlier pick.
+func (r *Router) evaluate(s *Selection, ev *evaluation) {
+	ev.reset()
+	now := r.opts.now()
+	for _, m := range r.fleet.Snapshot().ForModel(s.parsed.model) {
+		if m.Routable() && !s.wasTried(m.ID()) {
+			r.gather(s, ev, m, now)
+		}
+	}
+	r.match(s, ev)
+	ev.preds = append(ev.preds[:0], make([]Prediction, len(ev.feats))...)
+	r.predictor.Predict(ev.feats, ev.preds)
+	for i := range ev.cands {
+		ev.cands[i].PredictedTTFT = ev.preds[i].TTFT
+		ev.cands[i].Externality = ev.preds[i].Externality
+	}
+	req := policy.Request{Model: s.parsed.model, API: s.parsed.req.API.String(), PromptTokens: s.enc.Count}
+	r.opts.policy.Evaluate(&req, ev.cands, &ev.plan)
+}
+
+func (s *Selection) wasTried(id string) bool {
+	for _, t := range s.tried {
+		if t == id {
+			return true
+		}
+	}
+	return false
+}
+
+// gather adds the ranks of one worker as candidates.
+func (r *Router) gather(s *Selection, ev *evaluation, m *fleet.Member, now time.Time) {
+	w := m.Worker()
+	home := r.residency.of(m.ID())
+	adapter := ""
+	if _, ok := m.Adapter(s.parsed.model); ok {
+		adapter = s.parsed.model
+	}
+	for rank := range m.Ranks() {
+		load := m.Pressure(rank, now)
+		owner := home.owner(rank)
+		block := r.blockSize(owner, m)
+		ev.refs = append(ev.refs, ref{
+			member: m, home: home, owner: owner, block: block, keys: ev.keysFor(s, block, adapter),
+		})
+		ev.owners = append(ev.owners, owner)
+		ev.cands = append(ev.cands, policy.Candidate{
+			Name: w.Name, Instance: m.ID(), Rank: rank, Type: policy.Local,
+			Model: s.parsed.model, Labels: w.Labels,
+			InFlight: load.Requests, PrefillAhead: load.PrefillTokens,
+			Queued:  load.PrefillRequests + load.OtherWaiting,
+			Running: load.DecodeRequests + load.OtherRunning, KVUsage: load.KVUsage,
+			Tie: r.rng.Uint32(),
+		})
+		ev.feats = append(ev.feats, Features{
+			Model: s.parsed.model, Class: w.Class, Worker: w.Name,
+			AheadTokens: load.PrefillTokens, AheadPairs: float64(load.PrefillPairs),
+			Waiting: load.OtherWaiting, Decoding: load.DecodeRequests + load.OtherRunning,
+		})
+	}
+}
+
+// blockSize prefers what events say over what was configured or scraped.
+func (r *Router) blockSize(owner kvcache.Owner, m *fleet.Member) int {
+	if n := r.index.BlockSize(owner); n > 0 {
+		return n
+	}
+	if n := m.BlockSize(); n > 0 { // configured or scraped
+		return n
+	}
+	return defaultBlockSize
+}
+
+// match looks the prompt up for every candidate. Candidates that share a keyset
+// are asked for together; they usually all do.
+func (r *Router) match(s *Selection, ev *evaluation) {
+	ev.hits = append(ev.hits[:0], make([]kvcache.Hit, len(ev.refs))...)
+	for start := 0; start < len(ev.refs); {
+		end := start + 1
+		for end < len(ev.refs) && ev.refs[end].keys == ev.refs[start].keys {
+			end++
+		}
+		r.index.Match(ev.keys[ev.refs[start].keys].keys, ev.owners[start:end], ev.hits[start:end])
+		start = end
+	}
+	for i := range ev.refs {
+		c, f, rf := &ev.cands[i], &ev.feats[i], &ev.refs[i]
+		c.Trust = r.trust(s, rf.owner)
+		blocks := int(ev.hits[i].Blocks)
+		rf.indexed = kvcache.CachedTokens(blocks, rf.block, s.enc.Count, rf.member.Worker().Speculative)
+		// A suspect index is still audited, but nothing is expected of it.
+		if c.Trust != kvcache.Suspect && c.Trust != kvcache.Blind {
+			c.CachedBlocks, c.CachedTokens = blocks, rf.indexed
+		}
+		f.Cached = c.CachedTokens
+		f.Uncached = max(s.enc.Count-c.CachedTokens, 0)
+	}
+}
+
+// trust is how far the cache state of an owner holds for this request: without
+// token ids it is never better than approximate.
+func (r *Router) trust(s *Selection, owner kvcache.Owner) kvcache.Trust {
+	t := r.index.Trust(owner)
+	if s.enc.Source == prompt.SourceBytes {
+		return min(t, kvcache.Approximate)
+	}
+	return t
+}
+
+// book makes the choice visible to whoever looks next: in-flight work on the
+// worker, provisional residency in the index. The caller holds pickMu.
+func (r *Router) book(s *Selection, ev *evaluation, number int) {
+	i := ev.plan.Order[0]
+	rf, c := &ev.refs[i], &ev.cands[i]
+	f := ev.feats[i]
+	ttl := r.opts.bookTTL
+	if c.Trust <= kvcache.Approximate {
+		ttl = r.opts.approxTTL
+	}
+	r.index.Book(rf.owner, ev.keys[rf.keys].keys, ttl)
+	s.attempt = attempt{
+		number: number, began: r.opts.now(), member: rf.member, rank: c.Rank, owner: rf.owner,
+		booking: rf.member.Begin(c.Rank, fleet.Work{
+			PrefillTokens: f.Uncached,
+			PrefillPairs:  int64(AttentionPairs(f.Uncached, f.Cached)),
+			PromptTokens:  s.enc.Count,
+		}),
+		features: f, cached: rf.indexed, block: rf.block,
+		target: Target{Worker: c.Name, Instance: c.Instance, Rank: c.Rank, URL: rf.member.URL()},
+	}
+	if rf.member.Ranks() > 1 {
+		s.attempt.target.Header = http.Header{headerRank: []string{strconv.Itoa(c.Rank)}}
+	}
+}
+
+// decide records the evaluation.
+func (r *Router) decide(s *Selection, ev *evaluation, number int) *Decision {
+	d := &Decision{
+		API: s.parsed.req.API.String(), Model: s.parsed.model, Attempt: number, Rule: ev.plan.Rule,
+		TokenSource: s.enc.Source.String(), PromptTokens: s.enc.Count,
+		Degradations: degradations(&s.enc), Chosen: -1,
+		Candidates: make([]DecisionCandidate, len(ev.cands)),
+		Took:       r.opts.now().Sub(s.began),
+	}
+	for i := range ev.cands {
+		d.Candidates[i] = DecisionCandidate{Candidate: ev.cands[i], TrustState: ev.cands[i].Trust.String()}
+	}
+	for place, i := range ev.plan.Order {
+		d.Candidates[i].Place = place + 1
+	}
+	for _, drop := range ev.plan.Dropped {
+		d.Candidates[drop.Index].DroppedBy = drop.Rule + ": " + drop.Condition
+	}
+	if len(ev.plan.Order) > 0 {
+		d.Chosen = ev.plan.Order[0]
+		d.Degradations = append(d.Degradations, ev.refs[d.Chosen].home.degraded()...)
+	}
+	return d
+}

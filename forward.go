@@ -1,0 +1,175 @@
+package kvsteer
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+
+	"github.com/kvsteer/kvsteer/fleet"
+)
+
+// byLoad forwards a request that no prompt routes to the least loaded worker.
+func (t *Transport) byLoad(req *http.Request) (*http.Response, error) {
+	r := t.router
+	if r.closed.Load() {
+		closeBody(req)
+		return nil, &Error{Code: CodeClosed, Message: "the router was closed"}
+	}
+	m := leastLoaded(r.fleet.Snapshot().Members())
+	if m == nil {
+		closeBody(req)
+		return nil, &Error{Code: CodeNoCandidates, Message: "no healthy worker at the moment", RetryAfter: retrySoon}
+	}
+	booking := m.Begin(0, fleet.Work{})
+	out := req.Clone(req.Context())
+	out.URL = join(m.URL(), req.URL)
+	out.Host = ""
+	out.RequestURI = ""
+	strip(out.Header)
+	resp, err := t.base.RoundTrip(out)
+	if err != nil {
+		booking.End()
+		if req.Context().Err() != nil {
+			return nil, canceled(req.Context())
+		}
+		m.ReportFailure(err)
+		return nil, &Error{Code: CodeUpstream, Message: "the worker could not be reached", Err: err}
+	}
+	resp.Body = &bookedBody{ReadCloser: resp.Body, booking: booking}
+	return resp, nil
+}
+
+// bookedBody ends a booking when the response is read or closed.
+type bookedBody struct {
+	io.ReadCloser
+
+	booking *fleet.Booking
+}
+
+func (b *bookedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.booking.End()
+	}
+	return n, err
+}
+
+func (b *bookedBody) Close() error {
+	b.booking.End()
+	return b.ReadCloser.Close()
+}
+
+func leastLoaded(members []*fleet.Member) *fleet.Member {
+	var best *fleet.Member
+	least := 0
+	for _, m := range members {
+		if !m.Routable() {
+			continue
+		}
+		n := 0
+		for rank := range m.Ranks() {
+			n += m.InFlight(rank).Requests
+		}
+		if best == nil || n < least {
+			best, least = m, n
+		}
+	}
+	return best
+}
+
+type modelList struct {
+	Object string      `json:"object"`
+	Data   []modelItem `json:"data"`
+}
+
+type modelItem struct {
+	ID          string  `json:"id"`
+	Object      string  `json:"object"`
+	OwnedBy     string  `json:"owned_by"`
+	Parent      *string `json:"parent"`
+	MaxModelLen int     `json:"max_model_len,omitempty"`
+}
+
+// models answers GET /v1/models with the union of what the fleet serves.
+func (t *Transport) models(req *http.Request) (*http.Response, error) {
+	list := modelList{Object: "list", Data: []modelItem{}}
+	for _, m := range t.router.fleet.Snapshot().Models() {
+		item := modelItem{ID: m.Name, Object: "model", OwnedBy: "kvsteer", MaxModelLen: m.MaxModelLen}
+		if m.Parent != "" {
+			item.Parent = &m.Parent
+		}
+		list.Data = append(list.Data, item)
+	}
+	body, err := json.Marshal(list)
+	if err != nil {
+		return nil, &Error{Code: CodeUpstream, Err: err}
+	}
+	return &http.Response{
+		StatusCode: http.StatusOK, Status: "200 OK", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{
+			"Content-Type":   {"application/json"},
+			"Content-Length": {strconv.Itoa(len(body))},
+		},
+		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: req,
+	}, nil
+}
+
+func mediaType(h http.Header) string {
+	mt, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return mt
+}
+
+func setBody(out *http.Request, body []byte) {
+	out.ContentLength = int64(len(body))
+	out.TransferEncoding = nil
+	if len(body) == 0 {
+		out.Body, out.GetBody = http.NoBody, func() (io.ReadCloser, error) { return http.NoBody, nil }
+		return
+	}
+	out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	out.Body = io.NopCloser(bytes.NewReader(body))
+}
+
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		_ = req.Body.Close() // a RoundTripper must close it; nobody wants the error
+	}
+}
+
+// maxDrain is how much of an unwanted answer is read so that its connection can
+// be used again.
+const maxDrain = 64 << 10
+
+func discard(resp *http.Response) {
+	if resp == nil {
+		return
+	}
+	if n := resp.ContentLength; n >= 0 && n <= maxDrain {
+		_, _ = io.CopyN(io.Discard, resp.Body, n) // best effort
+	}
+	_ = resp.Body.Close()
+}
+
+// appendAll reads r to its end behind buf.
+func appendAll(buf []byte, r io.Reader) ([]byte, error) {
+	const room = 4096
+	for {
+		if cap(buf)-len(buf) == 0 {
+			buf = append(buf, make([]byte, room)...)[:len(buf)]
+		}
+		n, err := r.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if err == io.EOF { //nolint:errorlint // io.Reader's contract is the bare value
+			return buf, nil
+		}
+		if err != nil {
+			return buf, err
+		}
+	}
+}

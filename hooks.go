@@ -1,0 +1,93 @@
+package kvsteer
+
+import (
+	"time"
+
+	"github.com/kvsteer/kvsteer/kvcache"
+)
+
+// Hooks are observers of a Router. Pass any value that implements one or more of
+// the Hook interfaces to [WithHooks]; new interfaces never break old hooks.
+// Hooks are called synchronously, some on the request path, from many goroutines
+// at once: they must be quick, must not block, and must not call back into the
+// Router's Close.
+
+// HookDecision is told of every decision before its request is sent. The
+// Decision may be kept.
+type HookDecision interface {
+	OnDecision(d *Decision)
+}
+
+// HookOutcome is told how every Selection ended, exactly once each.
+type HookOutcome interface {
+	OnOutcome(o *Outcome)
+}
+
+// HookTrust is told when the trust in a worker's cache state changes.
+type HookTrust interface {
+	OnTrust(c TrustChange)
+}
+
+// HookReap is told of a Selection that its owner forgot to finish and that the
+// router released: a bug in the caller.
+type HookReap interface {
+	OnReap(decisionID uint64, age time.Duration)
+}
+
+// Outcome is how a Selection ended.
+type Outcome struct {
+	// Decision is that of the last attempt.
+	Decision *Decision
+	// TTFT is the time from the last attempt's start to its first token, 0 if
+	// there was none or the caller did not report it.
+	TTFT time.Duration
+	// Duration is the time from Select to the end.
+	Duration time.Duration
+	// Usage is what the engine reported.
+	Usage Usage
+	// CachedPredicted is the cached tokens that the router predicted for the
+	// worker that served.
+	CachedPredicted int
+	// Err is the reason of an abort, nil for a request that was done.
+	Err error
+	// Reaped is set when the router released a forgotten Selection.
+	Reaped bool
+}
+
+// TrustChange is one transition of a worker's cache trust.
+type TrustChange struct {
+	Worker   string
+	Instance string
+	Rank     int
+	From, To kvcache.Trust
+	// Reason is a short fixed phrase.
+	Reason string
+}
+
+type hookSet struct {
+	decision []HookDecision
+	outcome  []HookOutcome
+	trust    []HookTrust
+	reap     []HookReap
+}
+
+func (h *hookSet) add(v any) {
+	if x, ok := v.(HookDecision); ok {
+		h.decision = append(h.decision, x)
+	}
+	if x, ok := v.(HookOutcome); ok {
+		h.outcome = append(h.outcome, x)
+	}
+	if x, ok := v.(HookTrust); ok {
+		h.trust = append(h.trust, x)
+	}
+	if x, ok := v.(HookReap); ok {
+		h.reap = append(h.reap, x)
+	}
+}
+
+func (h *hookSet) onTrust(c TrustChange) {
+	for _, x := range h.trust {
+		x.OnTrust(c)
+	}
+}

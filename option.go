@@ -1,0 +1,164 @@
+package kvsteer
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/kvcache/follow"
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
+	"github.com/kvsteer/kvsteer/policy"
+)
+
+// Option configures a Router.
+type Option interface {
+	apply(o *options)
+}
+
+type optionFunc func(*options)
+
+func (f optionFunc) apply(o *options) { f(o) }
+
+type options struct {
+	fleet       *fleet.Fleet
+	events      follow.Transport
+	encoder     *prompt.Encoder
+	policy      policy.Policy
+	predictor   Predictor
+	index       kvcache.Options
+	hooks       hookSet
+	logger      *slog.Logger
+	now         func() time.Time
+	seed        uint64
+	maxBody     int64
+	maxAttempts int
+	maxIdle     time.Duration
+	bookTTL     time.Duration
+	approxTTL   time.Duration
+}
+
+// Defaults of the options.
+const (
+	// DefaultMaxBody is the largest request body accepted, in bytes: 32 MiB holds
+	// any text prompt and a few images.
+	DefaultMaxBody = 32 << 20
+	// DefaultMaxAttempts is how many workers a request is tried on.
+	DefaultMaxAttempts = 3
+	// DefaultMaxIdle is how long a Selection may show no sign of life before the
+	// router takes it for forgotten and releases it.
+	DefaultMaxIdle = 15 * time.Minute
+
+	// defaultBookTTL is how long a booked block counts without an event to confirm
+	// it: longer than any queue that a gateway's client would sit out.
+	defaultBookTTL = time.Minute
+	// defaultApproxTTL is the same for workers that send no events, where booking
+	// is all there is: as long as a conversation plausibly pauses.
+	defaultApproxTTL = 20 * time.Minute
+)
+
+func defaultOptions() options {
+	return options{
+		policy:      policy.Default{},
+		now:         time.Now,
+		maxBody:     DefaultMaxBody,
+		maxAttempts: DefaultMaxAttempts,
+		maxIdle:     DefaultMaxIdle,
+		bookTTL:     defaultBookTTL,
+		approxTTL:   defaultApproxTTL,
+	}
+}
+
+// WithFleet sets the workers to route to. It is required. The caller closes the
+// fleet, after the Router.
+func WithFleet(f *fleet.Fleet) Option {
+	return optionFunc(func(o *options) { o.fleet = f })
+}
+
+// WithEvents sets the transport by which KV events of workers that name event
+// endpoints are followed (zmtp.Transport, or the zmq module's). Without it such
+// workers are routed approximately, and decisions say so.
+func WithEvents(t follow.Transport) Option {
+	return optionFunc(func(o *options) { o.events = t })
+}
+
+// WithEncoder sets how prompts become token ids. The default asks the engines
+// and falls back to the prompt's bytes. The caller closes an encoder that it
+// passes in.
+func WithEncoder(e *prompt.Encoder) Option {
+	return optionFunc(func(o *options) { o.encoder = e })
+}
+
+// WithPolicy sets the policy. The default is [policy.Default].
+func WithPolicy(p policy.Policy) Option {
+	return optionFunc(func(o *options) { o.policy = p })
+}
+
+// WithPredictor sets the predictor. The default is NewPredictor's.
+func WithPredictor(p Predictor) Option {
+	return optionFunc(func(o *options) { o.predictor = p })
+}
+
+// WithIndex sets the bounds of the cache index.
+func WithIndex(idx kvcache.Options) Option {
+	return optionFunc(func(o *options) { o.index = idx })
+}
+
+// WithHooks adds observers; each value implements at least one Hook interface.
+func WithHooks(hooks ...any) Option {
+	return optionFunc(func(o *options) {
+		for _, h := range hooks {
+			o.hooks.add(h)
+		}
+	})
+}
+
+// WithLogger sets where the router reports what an operator should know. The
+// default is silence. Prompts, tokens and credentials are never logged.
+func WithLogger(l *slog.Logger) Option {
+	return optionFunc(func(o *options) { o.logger = l })
+}
+
+// WithClock sets the source of time, for tests and simulations.
+func WithClock(now func() time.Time) Option {
+	return optionFunc(func(o *options) { o.now = now })
+}
+
+// WithSeed makes the breaking of ties reproducible. 0, the default, draws a seed.
+func WithSeed(seed uint64) Option {
+	return optionFunc(func(o *options) { o.seed = seed })
+}
+
+// WithMaxBody sets the largest request body accepted, in bytes.
+// Values below 1 mean DefaultMaxBody.
+func WithMaxBody(n int64) Option {
+	return optionFunc(func(o *options) {
+		if n < 1 {
+			n = DefaultMaxBody
+		}
+		o.maxBody = n
+	})
+}
+
+// WithMaxAttempts sets on how many workers a request is tried at most, the
+// first included. Values below 1 mean DefaultMaxAttempts.
+func WithMaxAttempts(n int) Option {
+	return optionFunc(func(o *options) {
+		if n < 1 {
+			n = DefaultMaxAttempts
+		}
+		o.maxAttempts = n
+	})
+}
+
+// WithMaxIdle sets after how long without a sign of life (FirstToken, Next, or
+// bytes passing a Transport) a Selection is taken for forgotten and released.
+// Values below 1 mean DefaultMaxIdle.
+func WithMaxIdle(d time.Duration) Option {
+	return optionFunc(func(o *options) {
+		if d < 1 {
+			d = DefaultMaxIdle
+		}
+		o.maxIdle = d
+	})
+}

@@ -1,0 +1,192 @@
+package kvsteer
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/kvcache/follow"
+)
+
+// residency ties workers to owners in the index: it joins and leaves them as the
+// fleet changes, and runs a Follower for every event endpoint.
+type residency struct {
+	index *kvcache.Index
+	opts  *options
+
+	// homes is copied on write under mu and read without a lock by every pick.
+	homes atomic.Pointer[map[string]*residence]
+	mu    sync.Mutex
+	done  bool
+	stop  func() // unsubscribes from the fleet
+}
+
+// residence is what the router keeps for one worker instance. It is immutable
+// but for what its followers and audits do.
+type residence struct {
+	owners    []kvcache.Owner // by rank
+	followers []*follow.Follower
+	audits    []auditState // by rank
+	// degradation says why the cache state is less than events would give, "" if
+	// it isn't.
+	degradation string
+}
+
+// owner returns the rank's owner; the zero Owner, of which the index knows
+// nothing, for a worker that was only just discovered.
+func (h *residence) owner(rank int) kvcache.Owner {
+	if h == nil || rank >= len(h.owners) {
+		return kvcache.Owner{}
+	}
+	return h.owners[rank]
+}
+
+func (h *residence) degraded() []string {
+	if h == nil {
+		return []string{"cache unknown: the worker was only just discovered"}
+	}
+	if h.degradation != "" {
+		return []string{h.degradation}
+	}
+	return nil
+}
+
+func newResidency(index *kvcache.Index, opts *options) *residency {
+	r := &residency{index: index, opts: opts}
+	r.homes.Store(&map[string]*residence{})
+	return r
+}
+
+// watch subscribes to the fleet; members that are there already are joined
+// before it returns.
+func (r *residency) watch(f *fleet.Fleet) {
+	for _, m := range f.Snapshot().Members() {
+		r.add(m)
+	}
+	r.stop = f.Watch(r.onChange)
+}
+
+func (r *residency) of(instance string) *residence { return (*r.homes.Load())[instance] }
+
+// onChange is called by the fleet, one call at a time.
+func (r *residency) onChange(c fleet.Change) {
+	switch c.Kind {
+	case fleet.Added:
+		r.add(c.Member)
+	case fleet.Removed:
+		r.remove(c.Member)
+	case fleet.CacheLost:
+		if h := r.of(c.Member.ID()); h != nil {
+			for _, o := range h.owners {
+				r.index.Clear(o)
+			}
+		}
+	case fleet.Updated: // health and models are read from the Snapshot
+	default:
+	}
+}
+
+// add joins a member unless it was joined before.
+func (r *residency) add(m *fleet.Member) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done || r.of(m.ID()) != nil {
+		return
+	}
+	next := maps.Clone(*r.homes.Load())
+	next[m.ID()] = r.join(m)
+	r.homes.Store(&next)
+}
+
+func (r *residency) remove(m *fleet.Member) {
+	r.mu.Lock()
+	h := r.of(m.ID())
+	if h != nil {
+		next := maps.Clone(*r.homes.Load())
+		delete(next, m.ID())
+		r.homes.Store(&next)
+	}
+	r.mu.Unlock()
+	if h != nil {
+		r.leave(h) // waits for followers, whose hooks may call anything but Close
+	}
+}
+
+func (r *residency) join(m *fleet.Member) *residence {
+	w := m.Worker()
+	h := &residence{}
+	for range m.Ranks() {
+		o := r.index.Join(m.ID())
+		// What we book is known from the start; a Follower makes it better.
+		r.index.SetTrust(o, kvcache.Approximate)
+		h.owners = append(h.owners, o)
+	}
+	h.audits = make([]auditState, len(h.owners))
+	switch {
+	case len(w.Events) == 0:
+		h.degradation = "cache approximate: the worker publishes no KV events"
+	case r.opts.events == nil:
+		h.degradation = "cache approximate: the router has no event transport (WithEvents)"
+	default:
+		r.follow(m, h)
+	}
+	return h
+}
+
+// follow starts a Follower for each of the worker's event endpoints.
+func (r *residency) follow(m *fleet.Member, h *residence) {
+	w := m.Worker()
+	for _, ep := range w.Events {
+		owner := func(rank int) (kvcache.Owner, bool) {
+			if rank < 0 || rank >= len(h.owners) {
+				return kvcache.Owner{}, false
+			}
+			return h.owners[rank], true
+		}
+		f, err := follow.Start(context.Background(), follow.Config{
+			Transport: r.opts.events, Endpoint: ep, Index: r.index, Owner: owner,
+			Now: r.opts.now, Logger: r.opts.logger,
+			OnTrust: func(c follow.Change) {
+				r.opts.hooks.onTrust(TrustChange{
+					Worker: w.Name, Instance: m.ID(), Rank: c.Rank, From: c.From, To: c.To, Reason: string(c.Reason),
+				})
+			},
+		})
+		if err != nil {
+			// A malformed address: the worker is usable, its events are not.
+			h.degradation = "cache approximate: the event endpoint can't be followed: " + err.Error()
+			if l := r.opts.logger; l != nil {
+				l.Error("kvsteer: can't follow the events of a worker",
+					slog.String("worker", w.Name), slog.Any("error", err))
+			}
+			continue
+		}
+		h.followers = append(h.followers, f)
+	}
+}
+
+func (r *residency) leave(h *residence) {
+	for _, f := range h.followers {
+		_ = f.Close() // it has nothing to report
+	}
+	for _, o := range h.owners {
+		r.index.Leave(o)
+	}
+}
+
+// close stops following everything.
+func (r *residency) close() {
+	r.stop()
+	r.mu.Lock()
+	r.done = true
+	homes := *r.homes.Load()
+	r.homes.Store(&map[string]*residence{})
+	r.mu.Unlock()
+	for _, h := range homes {
+		r.leave(h)
+	}
+}

@@ -1,0 +1,85 @@
+package kvsteer
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
+)
+
+// WriteError answers an HTTP request with err, in the dialect of the request's
+// path (OpenAI's or Anthropic's error object), with the status of its code and a
+// Retry-After header where one applies. An err that holds no *Error is answered
+// as 502 without its text.
+//
+// Its signature is that of httputil.ReverseProxy's ErrorHandler.
+func WriteError(w http.ResponseWriter, r *http.Request, err error) {
+	var e *Error
+	if !errors.As(err, &e) {
+		e = &Error{Code: CodeUpstream}
+	}
+	message := e.Message
+	if message == "" {
+		message = e.Code.String()
+	}
+	if e.Code == CodeBadRequest && e.Err != nil {
+		message += ": " + e.Err.Error() // positions in the body, never its text
+	}
+	if e.RetryAfter > 0 {
+		secs := int64(math.Ceil(e.RetryAfter.Seconds()))
+		w.Header().Set("Retry-After", strconv.FormatInt(secs, 10))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(e.Code.HTTPStatus())
+	// The client may be gone; there is nobody left to tell.
+	_ = json.NewEncoder(w).Encode(errorBody(r.URL.Path, e.Code, message))
+}
+
+type openAIError struct {
+	Error openAIErrorDetail `json:"error"`
+}
+
+type openAIErrorDetail struct {
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Param   *string `json:"param"`
+	Code    string  `json:"code"`
+}
+
+type anthropicError struct {
+	Type  string               `json:"type"`
+	Error anthropicErrorDetail `json:"error"`
+}
+
+type anthropicErrorDetail struct {
+	Type    string `json:"type"`
+	Message string `json:"message"`
+}
+
+func errorBody(path string, code Code, message string) any {
+	info := code.info()
+	if api, ok := prompt.APIForPath(path); ok && api == prompt.Messages {
+		return anthropicError{Type: "error", Error: anthropicErrorDetail{Type: info.kind, Message: message}}
+	}
+	return openAIError{Error: openAIErrorDetail{
+		Message: message, Type: info.kind, Code: strings.ReplaceAll(info.name, " ", "_"),
+	}}
+}
+
+// retryAfterHeader reads a Retry-After header in either of its forms; 0 if there
+// is none that makes sense.
+func retryAfterHeader(h http.Header, now time.Time) time.Duration {
+	v := h.Get("Retry-After")
+	if secs, err := strconv.Atoi(v); err == nil && secs > 0 {
+		return time.Duration(secs) * time.Second
+	}
+	if at, err := http.ParseTime(v); err == nil && at.After(now) {
+		return at.Sub(now)
+	}
+	return 0
+}

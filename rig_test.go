@@ -1,0 +1,265 @@
+package kvsteer_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/fleet/fleettest"
+	"github.com/kvsteer/kvsteer/internal/leak"
+	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/kvcache/follow"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+const testModel = "m"
+
+// rig is a fleet of fake engines with a router, and a gateway made of
+// httputil.ReverseProxy in front: what a user builds.
+type rig struct {
+	t        *testing.T
+	engines  []*fleettest.Engine
+	fleet    *fleet.Fleet
+	router   *kvsteer.Router
+	gateway  *httptest.Server
+	observed *recorder
+}
+
+type rigConfig struct {
+	engines   int
+	engine    func(i int, c *fleettest.Config)
+	worker    func(i int, w *fleet.Worker)
+	options   []kvsteer.Option
+	transport kvsteer.TransportOptions
+}
+
+func newRig(t *testing.T, c rigConfig) *rig {
+	t.Helper()
+	r := &rig{t: t, observed: &recorder{}}
+	hub := follow.NewHub()
+	var workers []fleet.Worker
+	for i := range c.engines {
+		cfg := fleettest.Config{Name: fmt.Sprintf("w%d", i), Model: testModel, Speed: 1000, Hub: hub, OutputTokens: 4}
+		if c.engine != nil {
+			c.engine(i, &cfg)
+		}
+		e := fleettest.New(t, cfg)
+		r.engines = append(r.engines, e)
+		w := e.Worker()
+		if c.worker != nil {
+			c.worker(i, &w)
+		}
+		workers = append(workers, w)
+	}
+	f, err := fleet.New(fleet.Options{
+		Discoverer: fleet.Static(workers...), ProbeInterval: 50 * time.Millisecond, ScrapeInterval: 20 * time.Millisecond,
+	})
+	require.NoError(t, err)
+	r.fleet = f
+	opts := append([]kvsteer.Option{
+		kvsteer.WithFleet(f), kvsteer.WithEvents(hub), kvsteer.WithSeed(1), kvsteer.WithHooks(r.observed),
+	}, c.options...)
+	r.router, err = kvsteer.New(opts...)
+	require.NoError(t, err)
+	transport := kvsteer.NewTransport(r.router, c.transport)
+	r.gateway = httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(*httputil.ProxyRequest) {}, Transport: transport, ErrorHandler: kvsteer.WriteError,
+		ErrorLog: log.New(io.Discard, "", 0), // it logs every answer that broke off
+	})
+	t.Cleanup(func() {
+		r.gateway.Close()
+		transport.CloseIdleConnections()
+		require.NoError(t, r.router.Close())
+		require.NoError(t, f.Close())
+		require.Zero(t, r.router.InFlight(), "selections left")
+	})
+	if c.engines > 0 {
+		r.waitRoutable(c.engines)
+	}
+	return r
+}
+
+func (r *rig) waitRoutable(n int) {
+	r.t.Helper()
+	require.Eventually(r.t, func() bool { return r.fleet.Snapshot().Routable() == n },
+		10*time.Second, time.Millisecond, "%d routable workers", n)
+}
+
+// waitTrust waits until every worker's cache is known as well as t says.
+func (r *rig) waitTrust(want kvcache.Trust) {
+	r.t.Helper()
+	require.Eventually(r.t, func() bool {
+		d, err := r.router.Explain(r.t.Context(), chatRequest("are we there", false))
+		if err != nil {
+			return false
+		}
+		for i := range d.Candidates {
+			if d.Candidates[i].Trust != want {
+				return false
+			}
+		}
+		return len(d.Candidates) > 0
+	}, 10*time.Second, time.Millisecond, "trust %s everywhere", want)
+}
+
+// idle checks that nothing is in flight anywhere, as soon as the ends are through.
+func (r *rig) idle() {
+	r.t.Helper()
+	require.Eventually(r.t, func() bool {
+		if r.router.InFlight() != 0 {
+			return false
+		}
+		for _, m := range r.fleet.Snapshot().Members() {
+			for rank := range m.Ranks() {
+				if m.InFlight(rank).Requests != 0 || m.InFlight(rank).PrefillTokens != 0 {
+					return false
+				}
+			}
+		}
+		return true
+	}, 10*time.Second, time.Millisecond, "in flight is zero")
+}
+
+// engine returns the fake engine behind a worker's name.
+func (r *rig) engine(name string) *fleettest.Engine {
+	r.t.Helper()
+	for _, e := range r.engines {
+		if e.Name() == name {
+			return e
+		}
+	}
+	require.Fail(r.t, "no engine named "+name)
+	return nil
+}
+
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (r *rig) post(path, body string) answer {
+	r.t.Helper()
+	a, err := r.try(r.t.Context(), path, body)
+	require.NoError(r.t, err)
+	return a
+}
+
+func (r *rig) try(ctx context.Context, path, body string) (answer, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.gateway.URL+path, strings.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := r.gateway.Client().Do(req)
+	if err != nil {
+		return answer{}, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Header, string(b)}, err
+}
+
+func chatBody(content string, stream bool) string {
+	b, err := json.Marshal(map[string]any{
+		"model": testModel, "stream": stream,
+		"messages": []map[string]string{{"role": "user", "content": content}},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+func chatRequest(content string, stream bool) *kvsteer.Request {
+	return &kvsteer.Request{API: kvsteer.ChatCompletions, Body: []byte(chatBody(content, stream))}
+}
+
+// recorder is a hook that keeps everything.
+type recorder struct {
+	mu        sync.Mutex
+	decisions []*kvsteer.Decision
+	outcomes  []*kvsteer.Outcome
+	trust     []kvsteer.TrustChange
+	reaped    int
+}
+
+func (h *recorder) OnDecision(d *kvsteer.Decision) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.decisions = append(h.decisions, d)
+}
+
+func (h *recorder) OnOutcome(o *kvsteer.Outcome) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.outcomes = append(h.outcomes, o)
+}
+
+func (h *recorder) OnTrust(c kvsteer.TrustChange) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.trust = append(h.trust, c)
+}
+
+func (h *recorder) OnReap(uint64, time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.reaped++
+}
+
+func (h *recorder) lastOutcome(t *testing.T) *kvsteer.Outcome {
+	t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	require.NotEmpty(t, h.outcomes)
+	return h.outcomes[len(h.outcomes)-1]
+}
+
+func (h *recorder) outcomeCount() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.outcomes)
+}
+
+// nextOutcome waits for the outcome after the first n.
+func (h *recorder) nextOutcome(t *testing.T, n int) *kvsteer.Outcome {
+	t.Helper()
+	require.Eventually(t, func() bool { return h.outcomeCount() > n }, 10*time.Second, time.Millisecond)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.outcomes[n]
+}
+
+// syncBuffer is a bytes.Buffer for concurrent writers.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}

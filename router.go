@@ -1,0 +1,282 @@
+package kvsteer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
+	"github.com/kvsteer/kvsteer/policy"
+)
+
+// Router chooses a worker for every request. It is safe for concurrent use.
+// Close releases what New started.
+type Router struct {
+	opts      options
+	fleet     *fleet.Fleet
+	encoder   *prompt.Encoder
+	ownsEnc   bool
+	predictor Predictor
+	index     *kvcache.Index
+	residency *residency
+	live      liveSet
+	scratch   sync.Pool
+	engineAt  atomic.Uint32 // whose tokenizer is asked next
+
+	// pickMu makes looking, choosing and booking one step: see docs/adr/0002. It
+	// is taken after Selection.mu and before any lock of the fleet or the index.
+	pickMu    sync.Mutex
+	rng       *rand.Rand
+	decisions uint64
+
+	closed    atomic.Bool
+	stop      chan struct{}
+	closeOnce sync.Once
+	wg        sync.WaitGroup
+}
+
+// New returns a Router over the fleet that [WithFleet] names and starts to follow
+// the events of its workers.
+func New(opts ...Option) (*Router, error) {
+	o := defaultOptions()
+	for _, opt := range opts {
+		opt.apply(&o)
+	}
+	if o.fleet == nil {
+		return nil, errors.New("kvsteer: New needs WithFleet")
+	}
+	if o.policy == nil || o.now == nil {
+		return nil, errors.New("kvsteer: WithPolicy and WithClock take no nil")
+	}
+	r := &Router{
+		opts: o, fleet: o.fleet, encoder: o.encoder, predictor: o.predictor,
+		stop: make(chan struct{}),
+	}
+	if r.predictor == nil {
+		r.predictor = NewPredictor(PredictorOptions{})
+	}
+	if r.encoder == nil {
+		r.encoder, r.ownsEnc = prompt.NewEncoder(prompt.Options{Now: o.now}), true
+	}
+	if o.index.Now == nil {
+		o.index.Now = o.now
+	}
+	seed := o.seed
+	if seed == 0 {
+		seed = rand.Uint64() //nolint:gosec // breaks ties, guards nothing
+	}
+	r.rng = rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // as above
+	r.index = kvcache.NewIndex(o.index)
+	r.scratch.New = func() any { return new(evaluation) }
+	r.residency = newResidency(r.index, &r.opts)
+	r.residency.watch(o.fleet)
+	r.wg.Go(r.reap)
+	return r, nil
+}
+
+// Close stops following events and waits for the router's goroutines. Selections
+// that have not ended stay valid. It is idempotent.
+func (r *Router) Close() error {
+	r.closeOnce.Do(func() {
+		r.closed.Store(true)
+		close(r.stop)
+		r.wg.Wait()
+		r.residency.close()
+		if r.ownsEnc {
+			_ = r.encoder.Close() // it has nothing to report
+		}
+	})
+	return nil
+}
+
+// Select chooses a worker for req and books the request on it. The Selection
+// must be ended by Done or Abort. The error is an *Error.
+//
+// Select blocks only while an engine is asked for token ids, which has a
+// deadline of its own; ctx bounds the whole.
+func (r *Router) Select(ctx context.Context, req *Request) (*Selection, error) {
+	s, err := r.prepare(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.pick(s, 1); err != nil {
+		return nil, err
+	}
+	r.live.add(s)
+	return s, nil
+}
+
+// Explain returns the decision that Select would make now, and reserves nothing.
+// When nobody could be chosen the Decision, with Chosen -1, comes with the error.
+func (r *Router) Explain(ctx context.Context, req *Request) (*Decision, error) {
+	s, err := r.prepare(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	ev := r.evaluation()
+	defer r.release(ev)
+	r.pickMu.Lock()
+	r.evaluate(s, ev)
+	r.pickMu.Unlock()
+	d := r.decide(s, ev, 1)
+	if len(ev.plan.Order) == 0 {
+		return d, r.nobody(s, ev)
+	}
+	return d, nil
+}
+
+// prepare does everything that needs no lock: reading the body and getting
+// token ids.
+func (r *Router) prepare(ctx context.Context, req *Request) (*Selection, error) {
+	s := &Selection{router: r, began: r.opts.now()}
+	if r.closed.Load() {
+		return nil, &Error{Code: CodeClosed, Message: "the router was closed"}
+	}
+	if ctx.Err() != nil {
+		return nil, canceled(ctx)
+	}
+	p, err := r.opts.parse(req)
+	if err != nil {
+		return nil, err
+	}
+	s.parsed, s.body = p, req.Body
+	snap := r.fleet.Snapshot()
+	if len(snap.Serving(p.model)) == 0 {
+		return nil, unservable(p.model, snap)
+	}
+	s.enc, err = r.encoder.Encode(ctx, &prompt.Request{
+		API: req.API, Model: p.model, Body: req.Body, Object: p.object,
+		TokenIDs: req.TokenIDs, Engine: r.tokenizingEngine(snap.ForModel(p.model)),
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, canceled(ctx)
+		}
+		return nil, badRequest(err, "the prompt can't be read")
+	}
+	s.touched.Store(s.began.UnixNano())
+	return s, nil
+}
+
+// unservable says why a model has no worker: unknown to the fleet, or, while
+// workers have yet to report what they serve, not known yet.
+func unservable(model string, snap *fleet.Snapshot) *Error {
+	if snap.Pending() > 0 {
+		return &Error{
+			Code: CodeNoCandidates, RetryAfter: retrySoon,
+			Message: "no healthy worker is known to serve the model " + quote(model) + " yet",
+		}
+	}
+	served := make([]string, 0, len(snap.Models()))
+	for _, m := range snap.Models() {
+		served = append(served, m.Name)
+	}
+	return unknownModel(model, served)
+}
+
+// tokenizingEngine takes turns among the workers that could be asked for token
+// ids, so that none is asked for all.
+func (r *Router) tokenizingEngine(members []*fleet.Member) prompt.Engine {
+	if len(members) == 0 {
+		return prompt.Engine{}
+	}
+	m := members[r.engineAt.Add(1)%uint32(len(members))] //nolint:gosec // a fleet is small
+	return prompt.Engine{BaseURL: strings.TrimSuffix(m.URL().String(), "/")}
+}
+
+// pick chooses a worker for s, books the request on it and tells the hooks. For
+// a second attempt the caller holds s.mu.
+func (r *Router) pick(s *Selection, number int) *Error {
+	ev := r.evaluation()
+	defer r.release(ev)
+
+	r.pickMu.Lock()
+	r.evaluate(s, ev)
+	if len(ev.plan.Order) == 0 {
+		r.pickMu.Unlock()
+		return r.nobody(s, ev)
+	}
+	r.book(s, ev, number)
+	r.decisions++
+	id := r.decisions
+	r.pickMu.Unlock()
+
+	s.decision = r.decide(s, ev, number)
+	s.decision.ID = id
+	for _, h := range r.opts.hooks.decision {
+		h.OnDecision(s.decision)
+	}
+	return nil
+}
+
+// retrySoon is the advice when workers exist but none can take requests: about
+// two probe intervals.
+const retrySoon = 2 * time.Second
+
+func (r *Router) nobody(s *Selection, ev *evaluation) *Error {
+	if len(ev.cands) == 0 {
+		return &Error{
+			Code: CodeNoCandidates, RetryAfter: retrySoon,
+			Message: "no healthy worker serves the model " + quote(s.parsed.model) + " at the moment",
+		}
+	}
+	return &Error{
+		Code: CodeRejectedByPolicy, Rule: ev.plan.Rule,
+		Message: "the policy rule " + quote(ev.plan.Rule) + " left no candidate",
+	}
+}
+
+func (r *Router) evaluation() *evaluation {
+	return r.scratch.Get().(*evaluation) //nolint:forcetypeassert // the pool holds nothing else
+}
+
+func (r *Router) release(ev *evaluation) {
+	ev.reset()
+	r.scratch.Put(ev)
+}
+
+// reap releases forgotten Selections until Close.
+func (r *Router) reap() {
+	const parts = 4 // a forgotten Selection lives at most a quarter too long
+	tick := time.NewTicker(max(r.opts.maxIdle/parts, time.Millisecond))
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.stop:
+			return
+		case <-tick.C:
+			r.sweep()
+		}
+	}
+}
+
+func (r *Router) sweep() {
+	now := r.opts.now()
+	for _, s := range r.live.idleSince(now.Add(-r.opts.maxIdle)) {
+		age := now.Sub(s.began)
+		id := s.Decision().ID
+		s.end(Usage{}, errReaped, true)
+		if l := r.opts.logger; l != nil {
+			l.Warn("kvsteer: released a Selection that was never ended",
+				slog.Uint64("decision", id), slog.Duration("age", age))
+		}
+		for _, h := range r.opts.hooks.reap {
+			h.OnReap(id, age)
+		}
+	}
+}
+
+var errReaped = errors.New("kvsteer: selection released: no sign of life, and its owner never ended it")
+
+// InFlight counts the Selections that have not ended.
+func (r *Router) InFlight() int { return r.live.len() }
+
+// PolicyInForce returns the policy that decides.
+func (r *Router) PolicyInForce() policy.Policy { return r.opts.policy }

@@ -1,0 +1,192 @@
+package kvsteer
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
+)
+
+// Target is where to send a request.
+type Target struct {
+	// Worker is the worker's name, Instance tells its restarts apart, Rank is the
+	// data-parallel rank.
+	Worker, Instance string
+	Rank             int
+	// URL is the worker's base address; append the request's path.
+	URL *url.URL
+	// Header holds what must be set on the request. It may be nil.
+	Header http.Header
+}
+
+// Selection is a request on its way to a worker. Its owner must end it exactly
+// once, by Done or Abort; further calls do nothing, and what an owner forgets
+// the router releases after WithMaxIdle. All methods are safe for concurrent use.
+type Selection struct {
+	router *Router
+	parsed parsed
+	enc    prompt.Encoding
+	began  time.Time
+
+	// touched is the last sign of life, Unix nanoseconds; prev and next link the
+	// router's live set, under its lock.
+	touched    atomic.Int64
+	prev, next *Selection
+
+	mu       sync.Mutex
+	attempt  attempt
+	tried    []string
+	body     []byte
+	decision *Decision
+	ended    bool
+}
+
+// attempt is the current try on one worker.
+type attempt struct {
+	number   int
+	began    time.Time
+	member   *fleet.Member
+	rank     int
+	owner    kvcache.Owner
+	booking  *fleet.Booking
+	features Features
+	cached   int // predicted cached tokens
+	block    int // block size in tokens
+	ttft     time.Duration
+	target   Target
+}
+
+// errSuperseded is the reason given for an attempt that Next replaced.
+var errSuperseded = errors.New("kvsteer: attempt failed")
+
+// Target returns where to send the current attempt.
+func (s *Selection) Target() Target {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.attempt.target
+}
+
+// Body returns the bytes to send: the client's own but for fields that the
+// decision had to change. It must not be modified.
+func (s *Selection) Body() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.body
+}
+
+// Decision returns why the current attempt goes where it goes.
+func (s *Selection) Decision() *Decision {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.decision
+}
+
+// FirstToken says that the first generated token has arrived. From then on Next
+// refuses, since the client may have seen output. Calling it is optional; without
+// it the predictor does not learn from the request.
+func (s *Selection) FirstToken() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.attempt.ttft != 0 {
+		return
+	}
+	now := s.router.opts.now()
+	s.touched.Store(now.UnixNano())
+	s.attempt.ttft = max(now.Sub(s.attempt.began), 1)
+	s.attempt.booking.FirstToken()
+	if s.attempt.number == 1 {
+		s.router.predictor.Observe(&s.attempt.features, s.attempt.ttft)
+	}
+}
+
+// touch is a sign of life.
+func (s *Selection) touch() { s.touched.Store(s.router.opts.now().UnixNano()) }
+
+// Done ends the request: it was answered. Pass the zero Usage when the engine
+// reported none.
+func (s *Selection) Done(u Usage) { s.end(u, nil, false) }
+
+// Abort ends the request: it was not answered, or not to the end. A nil reason
+// is recorded as a cancellation.
+func (s *Selection) Abort(reason error) {
+	if reason == nil {
+		reason = context.Canceled
+	}
+	s.end(Usage{}, reason, false)
+}
+
+func (s *Selection) end(u Usage, reason error, reaped bool) {
+	s.mu.Lock()
+	if s.ended {
+		s.mu.Unlock()
+		return
+	}
+	s.ended = true
+	s.attempt.booking.End()
+	a, d := s.attempt, s.decision
+	s.mu.Unlock()
+
+	r := s.router
+	r.live.remove(s)
+	r.audit(&a, s.enc.Source, u)
+	if len(r.opts.hooks.outcome) == 0 {
+		return
+	}
+	o := &Outcome{
+		Decision: d, TTFT: a.ttft, Duration: r.opts.now().Sub(s.began), Usage: u,
+		CachedPredicted: a.cached, Err: reason, Reaped: reaped,
+	}
+	for _, h := range r.opts.hooks.outcome {
+		h.OnOutcome(o)
+	}
+}
+
+// Next gives up the current attempt because of cause and chooses the next
+// worker, never one that was tried before; every constraint is checked again. On
+// success Target, Body and Decision speak of the new attempt. It fails when the
+// first token has been seen, when the attempts are used up, or when nobody is
+// left; the Selection is then still the owner's to end, and the error is a
+// [CodeUpstream] that wraps cause, or tells that the Selection has ended.
+func (s *Selection) Next(ctx context.Context, cause error) error {
+	if cause == nil {
+		cause = errSuperseded
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.ended:
+		return &Error{Code: CodeUpstream, Message: "the selection has ended", Err: cause}
+	case s.attempt.ttft != 0:
+		return &Error{Code: CodeUpstream, Message: "the worker failed after its first token", Err: cause}
+	case s.attempt.number >= s.router.opts.maxAttempts:
+		return &Error{Code: CodeUpstream, Message: "every attempt failed", Err: cause}
+	case ctx.Err() != nil:
+		return canceled(ctx)
+	}
+	s.touch()
+	s.attempt.booking.End()
+	s.tried = append(s.tried, s.attempt.member.ID())
+	if err := s.router.pick(s, s.attempt.number+1); err != nil {
+		return &Error{Code: CodeUpstream, Message: "no other worker is left to try", Err: cause, RetryAfter: err.RetryAfter}
+	}
+	return nil
+}
+
+// reportFailure tells the fleet that the worker could not be reached or broke
+// off, so that it is probed at once.
+func (s *Selection) reportFailure(err error) { s.member().ReportFailure(err) }
+
+func (s *Selection) reportSuccess() { s.member().ReportSuccess() }
+
+func (s *Selection) member() *fleet.Member {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.attempt.member
+}
