@@ -15,7 +15,25 @@ import (
 
 // PublisherConfig says how a Publisher behaves. The zero value publishes on a
 // free port of the loopback interface and offers no replay.
-type PublisherConfig = eventstream.PublisherConfig
+type PublisherConfig struct {
+	// Events is the address to publish on: tcp://host:port or ipc://path. The
+	// host may be "*", the port 0 (any free one). "" means tcp://127.0.0.1:0.
+	Events string
+	// Replay is the address to answer replays on; "" means none is offered.
+	Replay string
+	// ReplayTopic puts the topic into replies, as vLLM does from 0.26 on. false
+	// is the shape of SGLang and of older vLLM.
+	ReplayTopic bool
+	// Mute leaves replay requests unanswered, as engines do with those that they
+	// don't understand.
+	Mute bool
+	// History is how many messages are kept for replay; 0 means 10,000, the
+	// engines' default of buffer_steps.
+	History int
+	// HWM is how many messages wait for one slow subscriber before further ones
+	// are dropped for it; 0 means 100,000, the engines' default.
+	HWM int
+}
 
 // ErrPublisherClosed is returned by a Publisher's methods after Close.
 var ErrPublisherClosed = errors.New("zmtp: publisher closed")
@@ -39,9 +57,12 @@ type Publisher struct {
 
 // NewPublisher starts a Publisher.
 func NewPublisher(cfg PublisherConfig) (*Publisher, error) {
-	events, replay, err := cfg.Check()
+	events, replay, err := eventstream.ParsePublisher(cfg.Events, cfg.Replay)
 	if err != nil {
 		return nil, fmt.Errorf("zmtp: %w", err)
+	}
+	if cfg.HWM <= 0 {
+		cfg.HWM = eventstream.DefaultHWM
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Publisher{
@@ -107,7 +128,7 @@ func (p *Publisher) send(m follow.Message) error {
 	if err := p.record(m); err != nil {
 		return err
 	}
-	return p.broadcast([]byte(m.Topic), eventstream.Request(m.Seq), m.Payload)
+	return p.broadcast([]byte(m.Topic), eventstream.SeqFrame(m.Seq), m.Payload)
 }
 
 func (p *Publisher) record(m follow.Message) error {

@@ -2,11 +2,9 @@ package zmtp
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net"
-	"strings"
 	"time"
 
 	"github.com/kvsteer/kvsteer/kvcache/follow"
@@ -70,79 +68,16 @@ var _ follow.Transport = (*Transport)(nil)
 // The Conn also has a method Malformed() int64, the number of messages skipped
 // because they had too few frames or no sequence number.
 func (t *Transport) Dial(ctx context.Context, ep follow.Endpoint) (follow.Conn, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	events, err := eventstream.ParseDial(ep.Events)
+	c, err := eventstream.Dial(ctx, ep, t.Buffer, t.serve)
 	if err != nil {
 		return nil, fmt.Errorf("zmtp: %w", err)
 	}
-	cfg := eventstream.Config{
-		Events: ep.Events,
-		Buffer: t.Buffer,
-		Live:   func(ctx context.Context, sink *eventstream.Sink) error { return t.live(ctx, events, ep.Topic, sink) },
-	}
-	if ep.Replay != "" {
-		replay, err := eventstream.ParseDial(ep.Replay)
-		if err != nil {
-			return nil, fmt.Errorf("zmtp: replay: %w", err)
-		}
-		cfg.Replay = func(from uint64) eventstream.Source {
-			return func(ctx context.Context, sink *eventstream.Sink) error { return t.replay(ctx, replay, from, sink) }
-		}
-	}
-	return eventstream.New(cfg), nil
+	return c, nil
 }
 
-// live is the source of published messages.
-func (t *Transport) live(ctx context.Context, addr eventstream.Address, topic string, sink *eventstream.Sink) error {
-	return t.session(ctx, addr, typeSub, sink,
-		func(l *link) error { return l.write(appendSubscribe(nil, l.minor, topic)) },
-		func(parts eventstream.Parts) error {
-			m, ok := parts.Live()
-			switch {
-			case !ok:
-				sink.Skip()
-				return nil
-			case !strings.HasPrefix(m.Topic, topic):
-				return nil // a publisher that doesn't filter is no reason to fail
-			default:
-				return sink.Push(ctx, m)
-			}
-		})
-}
-
-// errComplete ends a session that has done its work.
-var errComplete = errors.New("zmtp: complete")
-
-// replay is the source of the replies to one request.
-func (t *Transport) replay(ctx context.Context, addr eventstream.Address, from uint64, sink *eventstream.Sink) error {
-	err := t.session(ctx, addr, typeDealer, sink,
-		func(l *link) error { return l.write(appendMessage(nil, nil, eventstream.Request(from))) },
-		func(parts eventstream.Parts) error {
-			m, end, ok := parts.Replayed()
-			switch {
-			case !ok:
-				sink.Skip()
-				return nil
-			case end:
-				return errComplete
-			default:
-				return sink.Push(ctx, m)
-			}
-		})
-	if errors.Is(err, errComplete) {
-		return nil
-	}
-	return err
-}
-
-// session connects, trying until it succeeds or ctx ends, says hello, and then
-// hands over messages until something fails.
-func (t *Transport) session(ctx context.Context, addr eventstream.Address, socketType string, sink *eventstream.Sink,
-	hello func(*link) error, message func(eventstream.Parts) error,
-) error {
-	l, closeNow, err := t.connect(ctx, addr, socketType, sink, hello)
+// serve is the source of all connections.
+func (t *Transport) serve(ctx context.Context, job eventstream.Job, sink *eventstream.Sink) error {
+	l, closeNow, err := t.connect(ctx, job, sink)
 	if err != nil {
 		return err
 	}
@@ -152,18 +87,17 @@ func (t *Transport) session(ctx context.Context, addr eventstream.Address, socke
 		if err != nil {
 			return err
 		}
-		if err := message(parts); err != nil {
+		if err := sink.Take(ctx, &parts); err != nil {
 			return err
 		}
 	}
 }
 
-func (t *Transport) connect(ctx context.Context, addr eventstream.Address, socketType string, sink *eventstream.Sink,
-	hello func(*link) error,
-) (*link, func(), error) {
+// connect tries until it succeeds or ctx ends.
+func (t *Transport) connect(ctx context.Context, job eventstream.Job, sink *eventstream.Sink) (*link, func(), error) {
 	backoff := eventstream.Backoff{Min: t.RetryMin, Max: t.RetryMax}
 	for {
-		l, closeNow, err := t.attempt(ctx, addr, socketType, hello)
+		l, closeNow, err := t.attempt(ctx, job)
 		if err == nil {
 			sink.Connected()
 			return l, closeNow, nil
@@ -175,25 +109,31 @@ func (t *Transport) connect(ctx context.Context, addr eventstream.Address, socke
 	}
 }
 
-func (t *Transport) attempt(ctx context.Context, addr eventstream.Address, socketType string,
-	hello func(*link) error,
-) (*link, func(), error) {
+// attempt connects, shakes hands and says what the job is.
+func (t *Transport) attempt(ctx context.Context, job eventstream.Job) (*link, func(), error) {
 	timeout := positive(t.HandshakeTimeout, DefaultHandshakeTimeout)
-	nc, err := t.open(ctx, addr, timeout)
+	nc, err := t.open(ctx, job.Address, timeout)
 	if err != nil {
 		return nil, nil, err
 	}
 	closeNow := closeWith(ctx, nc)
 	l := newLink(nc, min(positive(t.MaxMessage, DefaultMaxMessage), math.MaxInt))
-	err = l.handshake(socketType, timeout)
+	if job.Replay {
+		err = l.handshake(typeDealer, timeout)
+	} else {
+		err = l.handshake(typeSub, timeout)
+	}
 	if err == nil {
 		l.writeTimeout = writeTimeout
-		l.heartbeat = positive(t.Heartbeat, DefaultHeartbeat)
-		l.heartbeatTimeout = positive(t.HeartbeatTimeout, DefaultHeartbeatTimeout)
-		if t.Heartbeat < 0 {
-			l.heartbeat = 0
+		if t.Heartbeat >= 0 {
+			l.heartbeat = positive(t.Heartbeat, DefaultHeartbeat)
+			l.heartbeatTimeout = positive(t.HeartbeatTimeout, DefaultHeartbeatTimeout)
 		}
-		err = hello(l)
+		if job.Replay {
+			err = l.write(appendMessage(nil, nil, eventstream.SeqFrame(job.From)))
+		} else {
+			err = l.write(appendSubscribe(nil, l.minor, job.Topic))
+		}
 	}
 	if err != nil {
 		closeNow()

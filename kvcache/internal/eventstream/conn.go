@@ -14,29 +14,56 @@ import (
 // has received yet: seconds of a busy engine's events.
 const DefaultBuffer = 64 << 20
 
-// A Source owns one socket: it connects (again and again until it succeeds or
-// ctx ends), pushes what arrives into the sink, and returns once an established
-// connection is lost, ctx ends, or, for a replay, the end marker was seen (nil).
-// It has released everything when it returns.
-type Source func(ctx context.Context, sink *Sink) error
-
-// Config describes a Conn.
-type Config struct {
-	// Events is the address in errors.
-	Events string
-	// Live is the source of published messages.
-	Live Source
-	// Replay makes the source of one replay; nil if there is no replay address.
-	Replay func(from uint64) Source
-	// Buffer is the bound of each stream's buffer in bytes; 0 means DefaultBuffer.
-	Buffer int64
+// Job is what one socket is for.
+type Job struct {
+	Address Address
+	// Replay: ask for the messages from From on (DEALER). Otherwise subscribe to
+	// Topic (SUB).
+	Replay bool
+	From   uint64
+	Topic  string
 }
 
-// Conn implements [follow.Conn] over sources. Every replay gets a source, and so
+// A Source does a job with one socket: it connects, trying until it succeeds or
+// ctx ends, gives the sink each message that arrives, and returns once the sink
+// wants no more, an established connection is lost, or ctx ends. It has released
+// everything when it returns.
+type Source func(ctx context.Context, job Job, sink *Sink) error
+
+// Dial checks ep's addresses and starts to subscribe with source. buffer bounds
+// each stream's buffer in bytes; 0 means DefaultBuffer.
+func Dial(ctx context.Context, ep follow.Endpoint, buffer int64, source Source) (*Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	events, err := ParseDial(ep.Events)
+	if err != nil {
+		return nil, err
+	}
+	var replay Address
+	if ep.Replay != "" {
+		if replay, err = ParseDial(ep.Replay); err != nil {
+			return nil, fmt.Errorf("replay: %w", err)
+		}
+	}
+	if buffer <= 0 {
+		buffer = DefaultBuffer
+	}
+	life, cancel := context.WithCancel(context.Background()) //nolint:gosec // Close cancels
+	c := &Conn{source: source, replayAt: replay, buffer: buffer, ctx: life, cancel: cancel}
+	job := Job{Address: events, Topic: ep.Topic}
+	c.live = newSink(job, buffer, &c.malformed)
+	c.run(life, c.live)
+	return c, nil
+}
+
+// Conn implements [follow.Conn] over a source. Every replay gets a socket, and so
 // a connection, of its own: replies to a request that was given up can't reach a
 // later one.
 type Conn struct {
-	cfg       Config
+	source    Source
+	replayAt  Address // zero: no replay
+	buffer    int64
 	live      *Sink
 	malformed atomic.Int64
 
@@ -51,21 +78,9 @@ type Conn struct {
 
 var _ follow.Conn = (*Conn)(nil)
 
-// New starts to receive.
-func New(cfg Config) *Conn {
-	if cfg.Buffer <= 0 {
-		cfg.Buffer = DefaultBuffer
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	c := &Conn{cfg: cfg, ctx: ctx, cancel: cancel}
-	c.live = newSink(cfg.Buffer, &c.malformed)
-	c.run(ctx, cfg.Live, c.live)
-	return c
-}
-
-// run starts source in a goroutine that Close waits for. It reports false after
+// run starts the source in a goroutine that Close waits for. It reports false after
 // Close; otherwise the returned channel is closed when the source has returned.
-func (c *Conn) run(ctx context.Context, source Source, sink *Sink) (<-chan struct{}, bool) {
+func (c *Conn) run(ctx context.Context, sink *Sink) (<-chan struct{}, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -74,7 +89,7 @@ func (c *Conn) run(ctx context.Context, source Source, sink *Sink) (<-chan struc
 	done := make(chan struct{})
 	c.running.Go(func() {
 		defer close(done)
-		sink.finish(source(ctx, sink))
+		sink.finish(c.source(ctx, sink.job, sink))
 	})
 	return done, true
 }
@@ -82,7 +97,7 @@ func (c *Conn) run(ctx context.Context, source Source, sink *Sink) (<-chan struc
 // Recv implements [follow.Conn]. What arrived before a disconnection is
 // delivered before it is reported.
 func (c *Conn) Recv(ctx context.Context) (follow.Message, error) {
-	m, ok, err := c.next(ctx, c.live, c.cfg.Events)
+	m, ok, err := c.next(ctx, c.live)
 	if err == nil && !ok {
 		err = follow.ErrDisconnected
 	}
@@ -94,17 +109,16 @@ func (c *Conn) Replay(ctx context.Context, from uint64, fn func(follow.Message) 
 	if c.ctx.Err() != nil {
 		return follow.ErrClosed
 	}
-	if c.cfg.Replay == nil {
+	if c.replayAt.Network == "" {
 		return follow.ErrNoReplay
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	source := c.cfg.Replay(from)
-	sink := newSink(c.cfg.Buffer, &c.malformed)
+	sink := newSink(Job{Address: c.replayAt, Replay: true, From: from}, c.buffer, &c.malformed)
 	running, cancel := context.WithCancel(c.ctx)
 	defer cancel()
-	done, ok := c.run(running, source, sink)
+	done, ok := c.run(running, sink)
 	if !ok {
 		return follow.ErrClosed
 	}
@@ -113,7 +127,7 @@ func (c *Conn) Replay(ctx context.Context, from uint64, fn func(follow.Message) 
 		<-done
 	}()
 	for {
-		m, more, err := c.next(ctx, sink, "the replay address of "+c.cfg.Events)
+		m, more, err := c.next(ctx, sink)
 		if err != nil || !more {
 			return err
 		}
@@ -124,7 +138,7 @@ func (c *Conn) Replay(ctx context.Context, from uint64, fn func(follow.Message) 
 }
 
 // next waits for a message. It reports false at the end of a complete stream.
-func (c *Conn) next(ctx context.Context, sink *Sink, peer string) (follow.Message, bool, error) {
+func (c *Conn) next(ctx context.Context, sink *Sink) (follow.Message, bool, error) {
 	for {
 		// Close wins over everything, and ctx over what is buffered, so that a
 		// caller who gave up never gets a message that he won't look at.
@@ -133,7 +147,7 @@ func (c *Conn) next(ctx context.Context, sink *Sink, peer string) (follow.Messag
 		}
 		if err := ctx.Err(); err != nil {
 			if why := sink.whyNot(); why != nil {
-				return follow.Message{}, false, fmt.Errorf("%w: not connected to %s: %v", err, peer, why) //nolint:errorlint // one cause is enough
+				return follow.Message{}, false, fmt.Errorf("%w: not connected to %s: %v", err, sink.job.Address.URI, why) //nolint:errorlint // one cause is enough
 			}
 			return follow.Message{}, false, err
 		}

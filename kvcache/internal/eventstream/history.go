@@ -60,7 +60,7 @@ func Reply(m follow.Message, withTopic bool) [][]byte {
 	if withTopic {
 		frames = append(frames, []byte(m.Topic))
 	}
-	return append(frames, Request(m.Seq), m.Payload)
+	return append(frames, SeqFrame(m.Seq), m.Payload)
 }
 
 // End returns the frames of the end marker.

@@ -64,9 +64,9 @@ func (p *Parts) Replayed() (m follow.Message, end, ok bool) {
 	return m, false, true
 }
 
-// Request is the sequence-number frame that asks for a replay.
-func Request(from uint64) []byte {
-	return binary.BigEndian.AppendUint64(nil, from)
+// SeqFrame is a sequence number as a frame.
+func SeqFrame(seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(nil, seq)
 }
 
 // topic drops padding: a topic ends at its first NUL.

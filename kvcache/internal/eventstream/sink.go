@@ -2,6 +2,8 @@ package eventstream
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -18,6 +20,7 @@ const perMessage = 128
 //
 // One goroutine pushes, one pops; all methods are safe for concurrent use.
 type Sink struct {
+	job       Job
 	limit     int64
 	malformed *atomic.Int64
 
@@ -34,8 +37,9 @@ type Sink struct {
 	space chan struct{} // capacity 1: something was popped
 }
 
-func newSink(limit int64, malformed *atomic.Int64) *Sink {
+func newSink(job Job, limit int64, malformed *atomic.Int64) *Sink {
 	return &Sink{
+		job:       job,
 		limit:     limit,
 		malformed: malformed,
 		ready:     make(chan struct{}, 1),
@@ -59,12 +63,36 @@ func (s *Sink) Failed(err error) {
 	s.mu.Unlock()
 }
 
-// Skip counts a message that could not be understood.
-func (s *Sink) Skip() { s.malformed.Add(1) }
+// ErrComplete ends a source whose job is done.
+var ErrComplete = errors.New("eventstream: complete")
 
-// Push appends m, waiting for space until ctx ends. A message larger than the
+// Take gives the sink a message, waiting for space until ctx ends. An error ends
+// the source: ErrComplete after a replay's end marker, or ctx's. What makes no
+// sense is counted and skipped.
+func (s *Sink) Take(ctx context.Context, parts *Parts) error {
+	var m follow.Message
+	var ok, end bool
+	if s.job.Replay {
+		m, end, ok = parts.Replayed()
+	} else {
+		m, ok = parts.Live()
+	}
+	switch {
+	case !ok:
+		s.malformed.Add(1)
+		return nil
+	case end:
+		return ErrComplete
+	case !s.job.Replay && !strings.HasPrefix(m.Topic, s.job.Topic):
+		return nil // a publisher that doesn't filter is no reason to fail
+	default:
+		return s.push(ctx, m)
+	}
+}
+
+// push appends m, waiting for space until ctx ends. A message larger than the
 // whole buffer is taken when the buffer is empty.
-func (s *Sink) Push(ctx context.Context, m follow.Message) error {
+func (s *Sink) push(ctx context.Context, m follow.Message) error {
 	size := cost(m)
 	for {
 		s.mu.Lock()
@@ -84,8 +112,11 @@ func (s *Sink) Push(ctx context.Context, m follow.Message) error {
 	}
 }
 
-// finish ends the stream; err nil means that it is complete.
+// finish ends the stream.
 func (s *Sink) finish(err error) {
+	if errors.Is(err, ErrComplete) {
+		err = nil
+	}
 	s.mu.Lock()
 	s.ended, s.end = true, err
 	s.mu.Unlock()
