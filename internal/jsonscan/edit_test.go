@@ -107,7 +107,11 @@ func pairs(t *testing.T, in []byte) []pair {
 		if err = d.Decode(&raw); err != nil {
 			t.Fatalf("%v: %q", err, in)
 		}
-		ps = append(ps, pair{k.(string), string(raw)})
+		name, ok := k.(string)
+		if !ok {
+			t.Fatal("a key that is no string")
+		}
+		ps = append(ps, pair{name, string(raw)})
 	}
 	return ps
 }

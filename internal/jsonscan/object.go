@@ -1,6 +1,9 @@
 package jsonscan
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // usualFields is how many top-level fields an Object holds without growing.
 const usualFields = 24
@@ -99,9 +102,9 @@ func (o Object) Len() int { return len(o.fields) }
 // Get returns the value of the last field with that key: of duplicates it is the
 // one that the engines' decoders take. A key that is there with null is found.
 func (o Object) Get(key string) (Value, bool) {
-	for i := len(o.fields) - 1; i >= 0; i-- {
-		if o.keyIs(o.fields[i], key) {
-			return o.value(o.fields[i]), true
+	for _, f := range slices.Backward(o.fields) {
+		if o.keyIs(f, key) {
+			return o.value(f), true
 		}
 	}
 	return Value{}, false

@@ -1,6 +1,7 @@
 package jsonscan
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -201,7 +202,7 @@ func FuzzParse(f *testing.F) {
 		same(t, in, v)
 		for i := range o.Len() {
 			_, fv := o.Field(i)
-			if string(in[fv.Offset():fv.Offset()+len(fv.Raw())]) != string(fv.Raw()) {
+			if !bytes.Equal(in[fv.Offset():fv.Offset()+len(fv.Raw())], fv.Raw()) {
 				t.Fatal("offset does not lead to the value")
 			}
 		}
@@ -253,7 +254,7 @@ func same(t *testing.T, in []byte, v Value) {
 			if _, ok := want[string(it.Key())]; !ok {
 				t.Fatalf("extra member")
 			}
-			if string(in[it.Value().Offset():][:len(it.Value().Raw())]) != string(it.Value().Raw()) {
+			if !bytes.Equal(in[it.Value().Offset():][:len(it.Value().Raw())], it.Value().Raw()) {
 				t.Fatal("offset does not lead to the value")
 			}
 			same(t, in, it.Value())

@@ -142,7 +142,7 @@ func (v Value) Int() (int64, bool) {
 		return n, true
 	}
 	f, ok := v.Float()
-	if !ok || f != math.Trunc(f) || math.Abs(f) > maxExactFloat || bytes.IndexAny(v.raw, ".eE") < 0 {
+	if !ok || f != math.Trunc(f) || math.Abs(f) > maxExactFloat || !bytes.ContainsAny(v.raw, ".eE") {
 		return 0, false
 	}
 	return int64(f), true

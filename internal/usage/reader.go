@@ -119,7 +119,7 @@ func (m *message) field(key []byte) *jsonscan.Value {
 // Read takes the data of one event, or a whole body, and says what it holds.
 // What is not a JSON object, such as "[DONE]", holds nothing.
 func (r *Reader) Read(data []byte) Chunk {
-	if k := bytes.IndexByte(data, '{'); k < 0 {
+	if !bytes.Contains(data, []byte("{")) {
 		return 0
 	}
 	v, err := jsonscan.ParseValue(data, 0)

@@ -14,8 +14,10 @@ func TestUsageShapes(t *testing.T) {
 		want   Usage
 		none   bool
 	}{
-		"chat": {chunks: []string{`{"usage":{"prompt_tokens":640,"completion_tokens":9,"total_tokens":649,"prompt_tokens_details":{"cached_tokens":624},"completion_tokens_details":{"reasoning_tokens":4}}}`},
-			want: Usage{Uncached: 16, CacheRead: 624, Output: 9, Reasoning: 4, CachedKnown: true}},
+		"chat": {
+			chunks: []string{`{"usage":{"prompt_tokens":640,"completion_tokens":9,"total_tokens":649,"prompt_tokens_details":{"cached_tokens":624},"completion_tokens_details":{"reasoning_tokens":4}}}`},
+			want:   Usage{Uncached: 16, CacheRead: 624, Output: 9, Reasoning: 4, CachedKnown: true},
+		},
 		"details null":         {chunks: []string{`{"usage":{"prompt_tokens":640,"completion_tokens":9,"prompt_tokens_details":null}}`}, want: Usage{Uncached: 640, Output: 9}},
 		"details absent":       {chunks: []string{`{"usage":{"prompt_tokens":640,"completion_tokens":9}}`}, want: Usage{Uncached: 640, Output: 9}},
 		"cached null":          {chunks: []string{`{"usage":{"prompt_tokens":6,"completion_tokens":9,"prompt_tokens_details":{"cached_tokens":null}}}`}, want: Usage{Uncached: 6, Output: 9}},

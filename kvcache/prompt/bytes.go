@@ -202,8 +202,15 @@ func (c *canon) digest(content []byte) {
 // of the part, if it is of no form that we know.
 func payload(p jsonscan.Value) []byte {
 	for _, path := range [...][2]string{
-		{"image_url", "url"}, {"video_url", "url"}, {"audio_url", "url"}, {"input_audio", "data"},
-		{"source", "data"}, {"source", "url"}, {"source", "file_id"}, {"file", "file_data"}, {"file", "file_id"},
+		{"image_url", "url"},
+		{"video_url", "url"},
+		{"audio_url", "url"},
+		{"input_audio", "data"},
+		{"source", "data"},
+		{"source", "url"},
+		{"source", "file_id"},
+		{"file", "file_data"},
+		{"file", "file_id"},
 	} {
 		outer := p.Get(path[0])
 		if outer.Kind() == jsonscan.KindString {

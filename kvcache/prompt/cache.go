@@ -1,15 +1,13 @@
 package prompt
 
 import (
-	"container/list"
+	"slices"
 	"sync"
-
-	"github.com/kvsteer/kvsteer/kvcache"
 )
 
 // Sizes for the accounting of the cache, in bytes, rounded up.
 const (
-	entryBytes       = 320 // key, list element, map cell, slice headers
+	entryBytes       = 320 // key, links, map cell, slice headers
 	tokenBytes       = 4
 	itemBytes        = 32
 	degradationBytes = 32
@@ -22,20 +20,30 @@ type lru struct {
 
 	mu    sync.Mutex
 	used  int64
-	order list.List // of *cached, the latest first
-	byKey map[cacheKey]*list.Element
+	ring  cached // its next is the latest, its prev the longest unused
+	byKey map[cacheKey]*cached
 	hits  uint64
 	miss  uint64
 }
 
 type cached struct {
-	key  cacheKey
-	enc  Encoding
-	size int64
+	prev, next *cached
+	key        cacheKey
+	enc        Encoding
+	size       int64
 }
 
 func newLRU(maxBytes int64) *lru {
-	return &lru{max: maxBytes, byKey: map[cacheKey]*list.Element{}}
+	c := &lru{max: maxBytes, byKey: map[cacheKey]*cached{}}
+	c.ring.prev, c.ring.next = &c.ring, &c.ring
+	return c
+}
+
+func (e *cached) unlink() { e.prev.next, e.next.prev = e.next, e.prev }
+
+func (c *lru) pushFront(e *cached) {
+	e.prev, e.next = &c.ring, c.ring.next
+	e.prev.next, e.next.prev = e, e
 }
 
 func sizeOf(e *Encoding) int64 {
@@ -49,14 +57,15 @@ func sizeOf(e *Encoding) int64 {
 func (c *lru) get(key cacheKey) (Encoding, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	el, ok := c.byKey[key]
+	e, ok := c.byKey[key]
 	if !ok {
 		c.miss++
 		return Encoding{}, false
 	}
 	c.hits++
-	c.order.MoveToFront(el)
-	return el.Value.(*cached).enc, true //nolint:forcetypeassert // nothing else is put in
+	e.unlink()
+	c.pushFront(e)
+	return e.enc, true
 }
 
 func (c *lru) put(key cacheKey, enc Encoding) {
@@ -66,18 +75,20 @@ func (c *lru) put(key cacheKey, enc Encoding) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if el, ok := c.byKey[key]; ok {
-		c.drop(el)
+	if e, ok := c.byKey[key]; ok {
+		c.drop(e)
 	}
 	for c.used+size > c.max {
-		c.drop(c.order.Back())
+		c.drop(c.ring.prev)
 	}
-	c.byKey[key] = c.order.PushFront(&cached{key: key, enc: enc, size: size})
+	e := &cached{key: key, enc: enc, size: size}
+	c.byKey[key] = e
+	c.pushFront(e)
 	c.used += size
 }
 
-func (c *lru) drop(el *list.Element) {
-	e := c.order.Remove(el).(*cached) //nolint:forcetypeassert // nothing else is put in
+func (c *lru) drop(e *cached) {
+	e.unlink()
 	delete(c.byKey, e.key)
 	c.used -= e.size
 }
@@ -91,7 +102,7 @@ func (c *lru) empty() bool {
 func (c *lru) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.order.Init()
+	c.ring.prev, c.ring.next = &c.ring, &c.ring
 	clear(c.byKey)
 	c.used = 0
 }
@@ -99,9 +110,8 @@ func (c *lru) clear() {
 // clip drops spare capacity, so that what is cached is what is counted.
 func clip(e Encoding) Encoding {
 	if cap(e.Tokens) > len(e.Tokens)+len(e.Tokens)/4 {
-		e.Tokens = append(make([]uint32, 0, len(e.Tokens)), e.Tokens...)
+		e.Tokens = slices.Clone(e.Tokens)
 	}
-	e.Tokens = e.Tokens[:len(e.Tokens):len(e.Tokens)]
-	e.Items = append([]kvcache.Item(nil), e.Items...)
+	e.Tokens = slices.Clip(e.Tokens)
 	return e
 }

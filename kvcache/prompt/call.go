@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
@@ -18,7 +19,7 @@ type caller struct {
 }
 
 // post sends a JSON body to an endpoint and returns the reply's JSON. Its error
-// is a Reason. read judges the reply, so that nonsense counts as a failure.
+// is a ReasonError. read judges the reply, so that nonsense counts as a failure.
 func (c *caller) post(ctx context.Context, e *Engine, at endpoint, path string, body []byte, read func(jsonscan.Value) error) error {
 	if err := c.health.begin(e, at); err != nil {
 		return err
@@ -35,12 +36,12 @@ func (c *caller) post(ctx context.Context, e *Engine, at endpoint, path string, 
 	}
 	if err != nil {
 		how = outcomeFailed
-		var why Reason
-		if errors.As(err, &why) && why != ReasonReply {
+		var why ReasonError
+		if errors.As(err, &why) && why != errReply {
 			how = outcomeOK // a fine reply that can't be used
 			return err
 		}
-		return ReasonReply
+		return errReply
 	}
 	return nil
 }
@@ -48,11 +49,9 @@ func (c *caller) post(ctx context.Context, e *Engine, at endpoint, path string, 
 func (c *caller) exchange(ctx context.Context, e *Engine, path string, body []byte) ([]byte, outcome, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.BaseURL+path, bytes.NewReader(body))
 	if err != nil {
-		return nil, outcomeFailed, ReasonUnreachable // the error would hold the URL
+		return nil, outcomeFailed, errUnreachable // the error would hold the URL
 	}
-	for key, values := range e.Header {
-		req.Header[key] = values
-	}
+	maps.Copy(req.Header, e.Header)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := c.client.Do(req)
 	if err != nil {
@@ -66,7 +65,7 @@ func (c *caller) exchange(ctx context.Context, e *Engine, path string, body []by
 		how, why := broken(ctx)
 		return nil, how, why
 	case int64(len(reply)) > c.maxReply:
-		return nil, outcomeFailed, ReasonReplySize
+		return nil, outcomeFailed, errReplySize
 	case resp.StatusCode == http.StatusOK:
 		return reply, outcomeOK, nil
 	default:
@@ -76,29 +75,29 @@ func (c *caller) exchange(ctx context.Context, e *Engine, path string, body []by
 }
 
 // broken explains a call that brought no reply.
-func broken(ctx context.Context) (outcome, Reason) {
+func broken(ctx context.Context) (outcome, ReasonError) {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return outcomeFailed, ReasonDeadline
+		return outcomeFailed, errDeadline
 	case ctx.Err() != nil:
-		return outcomeNeutral, ReasonCanceled
+		return outcomeNeutral, errCanceled
 	default:
-		return outcomeFailed, ReasonUnreachable
+		return outcomeFailed, errUnreachable
 	}
 }
 
 // judge explains a status other than 200.
-func judge(status int, reply []byte) (outcome, Reason) {
+func judge(status int, reply []byte) (outcome, ReasonError) {
 	switch {
 	case status == http.StatusNotFound && namesModel(reply):
-		return outcomeRefused, ReasonRefused
+		return outcomeRefused, errRefused
 	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed, status == http.StatusNotImplemented,
 		status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return outcomeAbsent, ReasonAbsent
+		return outcomeAbsent, errAbsent
 	case status == http.StatusTooManyRequests, status >= http.StatusInternalServerError, status < http.StatusBadRequest:
-		return outcomeFailed, ReasonEngineError
+		return outcomeFailed, errEngineFailed
 	default:
-		return outcomeRefused, ReasonRefused
+		return outcomeRefused, errRefused
 	}
 }
 

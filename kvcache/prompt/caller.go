@@ -15,7 +15,7 @@ func callerIDs(r *Request, o jsonscan.Object) (Encoding, error) {
 	}
 	ids, ok := in.first.Uint32s()
 	if !ok {
-		return Encoding{}, ReasonNotIDs
+		return Encoding{}, errNotIDs
 	}
 	ids, err := cutOf(o).ofIDs(ids)
 	if err != nil {

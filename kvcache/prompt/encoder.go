@@ -57,20 +57,9 @@ func NewEncoder(o Options) *Encoder {
 // end of ctx included, gives an Encoding that says how it is degraded.
 func (e *Encoder) Encode(ctx context.Context, r *Request) (Encoding, error) {
 	q := *r
-	if q.TokenIDs == nil {
-		if len(q.Body) == 0 && len(q.Object.Bytes()) == 0 {
-			return Encoding{}, nil
-		}
-		if len(q.Object.Bytes()) == 0 {
-			o, err := jsonscan.Parse(q.Body, 0)
-			if err != nil {
-				return Encoding{}, bodyError(err)
-			}
-			q.Object = o
-		}
-		if promptless(q.API, q.Object) {
-			return Encoding{}, nil
-		}
+	some, err := q.parse()
+	if err != nil || !some {
+		return Encoding{}, err
 	}
 	enc, err := callerIDs(&q, q.Object)
 	if err == nil {
@@ -88,6 +77,24 @@ func (e *Encoder) Encode(ctx context.Context, r *Request) (Encoding, error) {
 		enc.Degraded = nil // nothing is missing from no prompt
 	}
 	return enc, nil
+}
+
+// parse fills in the Object and reports whether there is a prompt.
+func (r *Request) parse() (bool, error) {
+	if r.TokenIDs != nil {
+		return true, nil
+	}
+	if len(r.Object.Bytes()) == 0 {
+		if len(r.Body) == 0 {
+			return false, nil
+		}
+		o, err := jsonscan.Parse(r.Body, 0)
+		if err != nil {
+			return false, bodyError(err)
+		}
+		r.Object = o
+	}
+	return !promptless(r.API, r.Object), nil
 }
 
 // ask gets the encoding from the cache or the chain. When it is not found it
@@ -145,17 +152,17 @@ func (e *Encoder) run(ctx context.Context, r *Request) (Encoding, bool) {
 
 // note records why a source did not serve, in words that hold no prompt.
 func note(to *[]Degradation, kind SourceKind, err error) {
-	var why Reason
+	var why ReasonError
 	switch {
 	case errors.Is(err, ErrNotApplicable):
 		return
 	case errors.As(err, &why):
 	case errors.Is(err, context.DeadlineExceeded):
-		why = ReasonDeadline
+		why = errDeadline
 	case errors.Is(err, context.Canceled):
-		why = ReasonCanceled
+		why = errCanceled
 	default:
-		why = ReasonSourceFailed
+		why = errSourceFailed
 	}
 	*to = append(*to, Degradation{Source: kind, Reason: string(why)})
 }

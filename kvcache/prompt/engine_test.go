@@ -36,31 +36,51 @@ func TestEngineServes(t *testing.T) {
 		sent     string // what the engine was asked; "" is not compared
 		noRender bool
 	}{
-		"render chat": {api: Chat, body: chatBody, path: "/v1/chat/completions/render", reply: rendered12, source: SourceRender, tokens: []uint32{1, 2},
-			sent: `{"model":"served","n":9007199254740993, "messages":[{"role":"user","content":"hi"}],"stream":true,"return_mm_kwargs":false}`},
-		"render completions, a list": {api: Completions, body: `{"prompt":["a","b"]}`, path: "/v1/completions/render",
-			reply: `[` + rendered12 + `,{"token_ids":[7,8,9]}]`, source: SourceRender, tokens: []uint32{1, 2}, count: 5},
-		"render, older": {api: Chat, body: chatBody, path: "/v1/chat/completions/render",
-			reply: `[[{"role":"user","content":"hi"}],[{"prompt_token_ids":[4,5]}]]`, source: SourceRender, tokens: []uint32{4, 5}},
+		"render chat": {
+			api: Chat, body: chatBody, path: "/v1/chat/completions/render", reply: rendered12, source: SourceRender, tokens: []uint32{1, 2},
+			sent: `{"model":"served","n":9007199254740993, "messages":[{"role":"user","content":"hi"}],"stream":true,"return_mm_kwargs":false}`,
+		},
+		"render completions, a list": {
+			api: Completions, body: `{"prompt":["a","b"]}`, path: "/v1/completions/render",
+			reply: `[` + rendered12 + `,{"token_ids":[7,8,9]}]`, source: SourceRender, tokens: []uint32{1, 2}, count: 5,
+		},
+		"render, older": {
+			api: Chat, body: chatBody, path: "/v1/chat/completions/render",
+			reply: `[[{"role":"user","content":"hi"}],[{"prompt_token_ids":[4,5]}]]`, source: SourceRender, tokens: []uint32{4, 5},
+		},
 		"render responses": {api: Responses, body: `{"input":"a"}`, path: "/v1/responses/render", reply: rendered12, source: SourceRender, tokens: []uint32{1, 2}},
 		"render messages":  {api: Messages, body: `{"messages":[{"role":"user","content":"a"}]}`, path: "/v1/messages/render", reply: rendered12, source: SourceRender, tokens: []uint32{1, 2}},
-		"render images": {api: Chat, body: chatBody, path: "/v1/chat/completions/render",
+		"render images": {
+			api: Chat, body: chatBody, path: "/v1/chat/completions/render",
 			reply:  image(`{"mm_hashes":{"image":["h1","h2"],"audio":["h3"]},"mm_placeholders":{"image":[{"offset":4,"length":1},{"offset":1,"length":2}],"audio":[{"offset":0,"length":0}]}}`),
-			source: SourceRender, tokens: []uint32{1, 9, 9, 2, 9, 3}, items: []kvcache.Item{{ID: "h3"}, {ID: "h2", Offset: 1, Length: 2}, {ID: "h1", Offset: 4, Length: 1}}},
+			source: SourceRender, tokens: []uint32{1, 9, 9, 2, 9, 3}, items: []kvcache.Item{{ID: "h3"}, {ID: "h2", Offset: 1, Length: 2}, {ID: "h1", Offset: 4, Length: 1}},
+		},
 		"render, no features": {api: Chat, body: chatBody, path: "/v1/chat/completions/render", reply: image(`null`), source: SourceRender, tokens: []uint32{1, 9, 9, 2, 9, 3}},
-		"tokenize chat": {api: Chat, noRender: true, path: "/tokenize", reply: ids123, source: SourceTokenize, tokens: []uint32{1, 2, 3},
+		"tokenize chat": {
+			api: Chat, noRender: true, path: "/tokenize", reply: ids123, source: SourceTokenize, tokens: []uint32{1, 2, 3},
 			body: `{"chat_template_kwargs":{"a":1.0},"tools":[{"b":2}],"messages":[{"role":"user","content":[{"type":"text","text":"x"}]}],"tool_choice":"auto","add_generation_prompt":false,"continue_final_message":true,"temperature":0,"reasoning_effort":null,"documents":[]}`,
-			sent: `{"messages":[{"role":"user","content":[{"type":"text","text":"x"}]}],"tools":[{"b":2}],"add_generation_prompt":false,"continue_final_message":true,"chat_template_kwargs":{"a":1.0},"model":"served"}`},
-		"tokenize text": {api: Completions, noRender: true, path: "/tokenize", reply: ids123, source: SourceTokenize, tokens: []uint32{1, 2, 3},
-			body: `{"prompt":"a\u0000b","max_tokens":1}`, sent: `{"prompt":"a\u0000b","add_special_tokens":true,"model":"served"}`},
-		"tokenize text, plain": {api: Completions, noRender: true, path: "/tokenize", reply: ids123, source: SourceTokenize, tokens: []uint32{1, 2, 3},
-			body: `{"prompt":["a"],"add_special_tokens":false}`, sent: `{"prompt":"a","add_special_tokens":false,"model":"served"}`},
-		"tokenize a batch": {api: Completions, noRender: true, path: "/tokenize", reply: ids123, source: SourceTokenize, tokens: []uint32{1, 2, 3}, count: 3 + 2,
-			body: `{"prompt":["a","bcdef"]}`},
-		"tokenize embeddings": {api: Embeddings, path: "/tokenize", reply: ids123, source: SourceTokenize, tokens: []uint32{1, 2, 3},
-			body: `{"input":"a"}`, sent: `{"prompt":"a","add_special_tokens":true,"model":"served"}`},
-		"tokenize embeddings of a chat": {api: Embeddings, path: "/tokenize", reply: ids123, source: SourceTokenize, tokens: []uint32{1, 2, 3},
-			body: `{"messages":[{"role":"user","content":"x"}]}`, sent: `{"messages":[{"role":"user","content":"x"}],"add_generation_prompt":false,"model":"served"}`},
+			sent: `{"messages":[{"role":"user","content":[{"type":"text","text":"x"}]}],"tools":[{"b":2}],"add_generation_prompt":false,"continue_final_message":true,"chat_template_kwargs":{"a":1.0},"model":"served"}`,
+		},
+		"tokenize text": {
+			api: Completions, noRender: true, path: "/tokenize", reply: ids123, source: SourceTokenize, tokens: []uint32{1, 2, 3},
+			body: `{"prompt":"a\u0000b","max_tokens":1}`, sent: `{"prompt":"a\u0000b","add_special_tokens":true,"model":"served"}`,
+		},
+		"tokenize text, plain": {
+			api: Completions, noRender: true, path: "/tokenize", reply: ids123, source: SourceTokenize, tokens: []uint32{1, 2, 3},
+			body: `{"prompt":["a"],"add_special_tokens":false}`, sent: `{"prompt":"a","add_special_tokens":false,"model":"served"}`,
+		},
+		"tokenize a batch": {
+			api: Completions, noRender: true, path: "/tokenize", reply: ids123, source: SourceTokenize, tokens: []uint32{1, 2, 3}, count: 3 + 2,
+			body: `{"prompt":["a","bcdef"]}`,
+		},
+		"tokenize embeddings": {
+			api: Embeddings, path: "/tokenize", reply: ids123, source: SourceTokenize, tokens: []uint32{1, 2, 3},
+			body: `{"input":"a"}`, sent: `{"prompt":"a","add_special_tokens":true,"model":"served"}`,
+		},
+		"tokenize embeddings of a chat": {
+			api: Embeddings, path: "/tokenize", reply: ids123, source: SourceTokenize, tokens: []uint32{1, 2, 3},
+			body: `{"messages":[{"role":"user","content":"x"}]}`, sent: `{"messages":[{"role":"user","content":"x"}],"add_generation_prompt":false,"model":"served"}`,
+		},
 		"tokenize, SGLang": {api: Completions, noRender: true, path: "/tokenize", reply: `{"tokens":[5],"count":1,"max_model_len":9}`, source: SourceTokenize, tokens: []uint32{5}, body: `{"prompt":"a"}`},
 		"cut to more":      {api: Completions, noRender: true, path: "/tokenize", reply: ids123, source: SourceTokenize, tokens: []uint32{1, 2, 3}, body: `{"prompt":"a","truncate_prompt_tokens":3}`},
 		"cut to the model": {api: Completions, noRender: true, path: "/tokenize", reply: ids123, source: SourceTokenize, tokens: []uint32{1, 2, 3}, body: `{"prompt":"a","truncate_prompt_tokens":-1}`},
@@ -93,41 +113,41 @@ func TestEngineDegrades(t *testing.T) {
 		api      API
 		body     string
 		answers  map[string]http.HandlerFunc
-		render   Reason
-		tokenize Reason // "" if it served
+		render   ReasonError
+		tokenize ReasonError // "" if it served
 	}{
-		"no endpoints":      {Chat, plain, nil, ReasonAbsent, ReasonAbsent},
-		"no render":         {Chat, plain, map[string]http.HandlerFunc{"/tokenize": reply(200, ids123)}, ReasonAbsent, ""},
-		"405":               {Chat, plain, map[string]http.HandlerFunc{render: reply(405, ""), "/tokenize": reply(501, "")}, ReasonAbsent, ReasonAbsent},
-		"unauthorised":      {Chat, plain, map[string]http.HandlerFunc{render: reply(401, ""), "/tokenize": reply(403, "")}, ReasonAbsent, ReasonAbsent},
-		"vLLM's own 404":    {Chat, plain, map[string]http.HandlerFunc{render: reply(404, `{"error":{"message":"Not Found","type":"Not Found","code":404}}`)}, ReasonAbsent, ReasonAbsent},
-		"unknown model":     {Chat, plain, map[string]http.HandlerFunc{render: reply(404, `{"error":{"message":"The model does not exist.","type":"NotFoundError","code":404}}`), "/tokenize": reply(404, `{"object":"error","type":"NotFoundError"}`)}, ReasonRefused, ReasonRefused},
-		"refused":           {Chat, plain, map[string]http.HandlerFunc{render: reply(400, `{}`), "/tokenize": reply(422, `{}`)}, ReasonRefused, ReasonRefused},
-		"failed":            {Chat, plain, map[string]http.HandlerFunc{render: reply(500, ``), "/tokenize": reply(503, ``)}, ReasonEngineError, ReasonEngineError},
-		"limited, moved":    {Chat, plain, map[string]http.HandlerFunc{render: reply(429, ``), "/tokenize": reply(302, ``)}, ReasonEngineError, ReasonEngineError},
-		"nonsense":          {Chat, plain, map[string]http.HandlerFunc{render: reply(200, `<html>`), "/tokenize": reply(200, ``)}, ReasonReply, ReasonReply},
-		"no ids":            {Chat, plain, map[string]http.HandlerFunc{render: reply(200, `{"token_ids":[]}`), "/tokenize": reply(200, `{"tokens":null}`)}, ReasonReply, ReasonReply},
-		"strange ids":       {Chat, plain, map[string]http.HandlerFunc{render: reply(200, `{"token_ids":[-1]}`), "/tokenize": reply(200, `{"tokens":["a"]}`)}, ReasonReply, ReasonReply},
-		"wrong count":       {Chat, plain, map[string]http.HandlerFunc{render: reply(200, `[]`), "/tokenize": reply(200, `{"count":2,"tokens":[1]}`)}, ReasonReply, ReasonReply},
-		"hung up":           {Chat, plain, map[string]http.HandlerFunc{render: hangUp, "/tokenize": hangUp}, ReasonUnreachable, ReasonUnreachable},
-		"reply cut short":   {Chat, plain, map[string]http.HandlerFunc{render: cutShort, "/tokenize": cutShort}, ReasonUnreachable, ReasonUnreachable},
-		"too large":         {Chat, plain, map[string]http.HandlerFunc{render: huge, "/tokenize": huge}, ReasonReplySize, ReasonReplySize},
-		"images, no hashes": {Chat, plain, map[string]http.HandlerFunc{render: reply(200, `{"token_ids":[1,2],"features":{"mm_hashes":{"image":[]},"mm_placeholders":{"image":[{"offset":0,"length":1}]}}}`)}, ReasonMedia, ReasonAbsent},
-		"null hash":         {Chat, plain, map[string]http.HandlerFunc{render: reply(200, `{"token_ids":[1,2],"features":{"mm_hashes":{"image":[null]},"mm_placeholders":{"image":[{"offset":0,"length":1}]}}}`)}, ReasonMedia, ReasonAbsent},
-		"image outside":     {Chat, plain, map[string]http.HandlerFunc{render: reply(200, `{"token_ids":[1,2],"features":{"mm_hashes":{"image":["a"]},"mm_placeholders":{"image":[{"offset":1,"length":2}]}}}`)}, ReasonReply, ReasonAbsent},
+		"no endpoints":      {Chat, plain, nil, errAbsent, errAbsent},
+		"no render":         {Chat, plain, map[string]http.HandlerFunc{"/tokenize": reply(200, ids123)}, errAbsent, ""},
+		"405":               {Chat, plain, map[string]http.HandlerFunc{render: reply(405, ""), "/tokenize": reply(501, "")}, errAbsent, errAbsent},
+		"unauthorised":      {Chat, plain, map[string]http.HandlerFunc{render: reply(401, ""), "/tokenize": reply(403, "")}, errAbsent, errAbsent},
+		"vLLM's own 404":    {Chat, plain, map[string]http.HandlerFunc{render: reply(404, `{"error":{"message":"Not Found","type":"Not Found","code":404}}`)}, errAbsent, errAbsent},
+		"unknown model":     {Chat, plain, map[string]http.HandlerFunc{render: reply(404, `{"error":{"message":"The model does not exist.","type":"NotFoundError","code":404}}`), "/tokenize": reply(404, `{"object":"error","type":"NotFoundError"}`)}, errRefused, errRefused},
+		"refused":           {Chat, plain, map[string]http.HandlerFunc{render: reply(400, `{}`), "/tokenize": reply(422, `{}`)}, errRefused, errRefused},
+		"failed":            {Chat, plain, map[string]http.HandlerFunc{render: reply(500, ``), "/tokenize": reply(503, ``)}, errEngineFailed, errEngineFailed},
+		"limited, moved":    {Chat, plain, map[string]http.HandlerFunc{render: reply(429, ``), "/tokenize": reply(302, ``)}, errEngineFailed, errEngineFailed},
+		"nonsense":          {Chat, plain, map[string]http.HandlerFunc{render: reply(200, `<html>`), "/tokenize": reply(200, ``)}, errReply, errReply},
+		"no ids":            {Chat, plain, map[string]http.HandlerFunc{render: reply(200, `{"token_ids":[]}`), "/tokenize": reply(200, `{"tokens":null}`)}, errReply, errReply},
+		"strange ids":       {Chat, plain, map[string]http.HandlerFunc{render: reply(200, `{"token_ids":[-1]}`), "/tokenize": reply(200, `{"tokens":["a"]}`)}, errReply, errReply},
+		"wrong count":       {Chat, plain, map[string]http.HandlerFunc{render: reply(200, `[]`), "/tokenize": reply(200, `{"count":2,"tokens":[1]}`)}, errReply, errReply},
+		"hung up":           {Chat, plain, map[string]http.HandlerFunc{render: hangUp, "/tokenize": hangUp}, errUnreachable, errUnreachable},
+		"reply cut short":   {Chat, plain, map[string]http.HandlerFunc{render: cutShort, "/tokenize": cutShort}, errUnreachable, errUnreachable},
+		"too large":         {Chat, plain, map[string]http.HandlerFunc{render: huge, "/tokenize": huge}, errReplySize, errReplySize},
+		"images, no hashes": {Chat, plain, map[string]http.HandlerFunc{render: reply(200, `{"token_ids":[1,2],"features":{"mm_hashes":{"image":[]},"mm_placeholders":{"image":[{"offset":0,"length":1}]}}}`)}, errMedia, errAbsent},
+		"null hash":         {Chat, plain, map[string]http.HandlerFunc{render: reply(200, `{"token_ids":[1,2],"features":{"mm_hashes":{"image":[null]},"mm_placeholders":{"image":[{"offset":0,"length":1}]}}}`)}, errMedia, errAbsent},
+		"image outside":     {Chat, plain, map[string]http.HandlerFunc{render: reply(200, `{"token_ids":[1,2],"features":{"mm_hashes":{"image":["a"]},"mm_placeholders":{"image":[{"offset":1,"length":2}]}}}`)}, errReply, errAbsent},
 
-		"reasoning_effort": {Chat, with(`"reasoning_effort":"low"`), nil, ReasonAbsent, ReasonField + "reasoning_effort"},
-		"documents":        {Chat, with(`"documents":[{}]`), nil, ReasonAbsent, ReasonField + "documents"},
-		"tool_choice":      {Chat, with(`"tools":[{}],"tool_choice":"none"`), nil, ReasonAbsent, ReasonField + "tool_choice"},
-		"named tool":       {Chat, with(`"tools":[{}],"tool_choice":{"type":"function"}`), nil, ReasonAbsent, ReasonField + "tool_choice"},
-		"images":           {Chat, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"u"}}]}]}`, nil, ReasonAbsent, ReasonMedia},
-		"truncated":        {Chat, with(`"truncate_prompt_tokens":2`), map[string]http.HandlerFunc{"/tokenize": reply(200, ids123)}, ReasonAbsent, ReasonTruncation},
-		"beyond the model": {Chat, with(`"truncate_prompt_tokens":-1`), map[string]http.HandlerFunc{"/tokenize": reply(200, `{"tokens":[1,2,3],"max_model_len":2}`)}, ReasonAbsent, ReasonTruncation},
-		"messages":         {Messages, plain, nil, ReasonAbsent, ReasonNoForm},
-		"responses":        {Responses, `{"input":"a"}`, nil, ReasonAbsent, ReasonNoForm},
-		"stateful":         {Responses, `{"input":"a","previous_response_id":"x"}`, nil, ReasonStateful, ReasonNoForm},
-		"embeds":           {Completions, `{"prompt":"a","prompt_embeds":"x"}`, nil, ReasonAbsent, ReasonEmbeds},
-		"strange prompt":   {Completions, `{"prompt":{"a":1}}`, nil, ReasonAbsent, ReasonUnknownPrompt},
+		"reasoning_effort": {Chat, with(`"reasoning_effort":"low"`), nil, errAbsent, errField + "reasoning_effort"},
+		"documents":        {Chat, with(`"documents":[{}]`), nil, errAbsent, errField + "documents"},
+		"tool_choice":      {Chat, with(`"tools":[{}],"tool_choice":"none"`), nil, errAbsent, errField + "tool_choice"},
+		"named tool":       {Chat, with(`"tools":[{}],"tool_choice":{"type":"function"}`), nil, errAbsent, errField + "tool_choice"},
+		"images":           {Chat, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"u"}}]}]}`, nil, errAbsent, errMedia},
+		"truncated":        {Chat, with(`"truncate_prompt_tokens":2`), map[string]http.HandlerFunc{"/tokenize": reply(200, ids123)}, errAbsent, errTruncation},
+		"beyond the model": {Chat, with(`"truncate_prompt_tokens":-1`), map[string]http.HandlerFunc{"/tokenize": reply(200, `{"tokens":[1,2,3],"max_model_len":2}`)}, errAbsent, errTruncation},
+		"messages":         {Messages, plain, nil, errAbsent, errNoForm},
+		"responses":        {Responses, `{"input":"a"}`, nil, errAbsent, errNoForm},
+		"stateful":         {Responses, `{"input":"a","previous_response_id":"x"}`, nil, errStateful, errNoForm},
+		"embeds":           {Completions, `{"prompt":"a","prompt_embeds":"x"}`, nil, errAbsent, errEmbeds},
+		"strange prompt":   {Completions, `{"prompt":{"a":1}}`, nil, errAbsent, errUnknownPrompt},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -181,7 +201,7 @@ func TestEngineHeader(t *testing.T) {
 	_, err := e.Encode(context.Background(), &Request{API: Completions, Body: []byte(`{"prompt":"a"}`), Engine: Engine{BaseURL: eng.URL + "/prefix", Header: head}})
 	require.NoError(t, err)
 	assert.Equal(t, "Bearer k", eng.last().header.Get("Authorization"))
-	assert.Equal(t, `{"prompt":"a","add_special_tokens":true}`, eng.last().raw, "no model to name")
+	assert.Equal(t, map[string]any{"prompt": "a", "add_special_tokens": true}, eng.last().body, "no model to name")
 	assert.Len(t, head, 1)
 }
 

@@ -33,35 +33,35 @@ func bodyError(err error) error {
 	return &BodyError{Reason: "unreadable"}
 }
 
-// Reason is an error of a [Source] that says in a fixed phrase why it could not
-// serve a request. It ends up in [Degradation], so it must not hold any of the
+// ReasonError is how a [Source] says in a fixed phrase why it could not serve a
+// request. It ends up in [Degradation], so it must not hold any of the
 // prompt.
-type Reason string
+type ReasonError string
 
 // Error returns the phrase.
-func (r Reason) Error() string { return string(r) }
+func (r ReasonError) Error() string { return string(r) }
 
 // The reasons of the sources in this package.
 const (
-	ReasonNoEngine      Reason = "no engine to ask"
-	ReasonAbsent        Reason = "endpoint not available"
-	ReasonDeadline      Reason = "deadline exceeded"
-	ReasonCanceled      Reason = "canceled"
-	ReasonUnreachable   Reason = "engine unreachable"
-	ReasonPaused        Reason = "engine paused after failures"
-	ReasonBusy          Reason = "too many calls to the engine"
-	ReasonEngineError   Reason = "engine failed"
-	ReasonRefused       Reason = "engine refused the request"
-	ReasonReplySize     Reason = "reply too large"
-	ReasonReply         Reason = "malformed reply"
-	ReasonNoForm        Reason = "endpoint has no form for this API"
-	ReasonField         Reason = "a field that the endpoint can't take: "
-	ReasonMedia         Reason = "multimodal parts"
-	ReasonStateful      Reason = "prompt depends on state in an engine"
-	ReasonTruncation    Reason = "truncated prompt"
-	ReasonEmbeds        Reason = "prompt embeddings"
-	ReasonNotIDs        Reason = "not a list of token ids"
-	ReasonClosed        Reason = "encoder closed"
-	ReasonSourceFailed  Reason = "source failed"
-	ReasonUnknownPrompt Reason = "prompt of an unknown form"
+	errNoEngine      ReasonError = "no engine to ask"
+	errAbsent        ReasonError = "endpoint not available"
+	errDeadline      ReasonError = "deadline exceeded"
+	errCanceled      ReasonError = "canceled"
+	errUnreachable   ReasonError = "engine unreachable"
+	errPaused        ReasonError = "engine paused after failures"
+	errBusy          ReasonError = "too many calls to the engine"
+	errEngineFailed  ReasonError = "engine failed"
+	errRefused       ReasonError = "engine refused the request"
+	errReplySize     ReasonError = "reply too large"
+	errReply         ReasonError = "malformed reply"
+	errNoForm        ReasonError = "endpoint has no form for this API"
+	errField         ReasonError = "a field that the endpoint can't take: "
+	errMedia         ReasonError = "multimodal parts"
+	errStateful      ReasonError = "prompt depends on state in an engine"
+	errTruncation    ReasonError = "truncated prompt"
+	errEmbeds        ReasonError = "prompt embeddings"
+	errNotIDs        ReasonError = "not a list of token ids"
+	errClosed        ReasonError = "encoder closed"
+	errSourceFailed  ReasonError = "source failed"
+	errUnknownPrompt ReasonError = "prompt of an unknown form"
 )

@@ -14,12 +14,12 @@ type flight struct {
 // join waits for the flight of a prompt, and starts it if there is none.
 func (e *Encoder) join(ctx context.Context, r *Request, key cacheKey) (Encoding, bool) {
 	if ctx.Err() != nil {
-		return e.unasked(ReasonCanceled), false
+		return e.unasked(errCanceled), false
 	}
 	e.mu.Lock()
 	if e.closed {
 		e.mu.Unlock()
-		return e.unasked(ReasonClosed), false
+		return e.unasked(errClosed), false
 	}
 	f, ok := e.flights[key]
 	if ok {
@@ -35,7 +35,7 @@ func (e *Encoder) join(ctx context.Context, r *Request, key cacheKey) (Encoding,
 	case <-f.done:
 		return f.enc, f.found
 	case <-ctx.Done():
-		return e.unasked(ReasonCanceled), false
+		return e.unasked(errCanceled), false
 	}
 }
 
@@ -56,7 +56,7 @@ func (e *Encoder) fly(ctx context.Context, f *flight, r *Request, key cacheKey) 
 }
 
 // unasked is the answer when the sources were not waited for.
-func (e *Encoder) unasked(why Reason) Encoding {
+func (e *Encoder) unasked(why ReasonError) Encoding {
 	var out Encoding
 	for _, s := range e.chain {
 		note(&out.Degraded, s.Kind(), why)

@@ -91,7 +91,7 @@ func TestClientLeaves(t *testing.T) {
 		assert.Equal(t, "tokenize: canceled; ", reasons(enc), "not even begun")
 		// The call that began for it is not a reason to distrust the engine.
 		require.NoError(t, e.Close())
-		assert.Zero(t, e.chain[0].(tokenize).health.engines["http://a"].failures)
+		assert.Zero(t, healthOf(t, e).engines["http://a"].failures)
 	})
 }
 
@@ -115,7 +115,9 @@ func TestSingleFlight(t *testing.T) {
 				// What differs doesn't matter to the prompt.
 				body := fmt.Sprintf(`{"prompt":"a","temperature":%d,"model":"m%d"}`, i, i)
 				enc, err := e.Encode(ctx, &Request{API: Completions, Model: "m", Body: []byte(body), Engine: Engine{BaseURL: "http://a"}})
-				assert.NoError(t, err)
+				if !assert.NoError(t, err) {
+					return
+				}
 				if i == 0 {
 					assert.Equal(t, SourceBytes, enc.Source)
 				} else {
@@ -221,7 +223,7 @@ func TestSources(t *testing.T) {
 	}{
 		"serves":         {nil, ""},
 		"not applicable": {fmt.Errorf("wrapped: %w", ErrNotApplicable), ""},
-		"reason":         {fmt.Errorf("wrapped with a canary: %w", Reason("model type not supported")), "local: model type not supported; "},
+		"reason":         {fmt.Errorf("wrapped with a canary: %w", ReasonError("model type not supported")), "local: model type not supported; "},
 		"other error":    {errors.New("canary"), "local: source failed; "},
 		"deadline":       {context.DeadlineExceeded, "local: deadline exceeded; "},
 	} {
@@ -245,7 +247,7 @@ func TestSources(t *testing.T) {
 func TestStorm(t *testing.T) {
 	leak.Check(t)
 	var n atomic.Int64
-	e := NewEncoder(Options{CacheBytes: 4 << 10, MaxCalls: 2, Deadline: time.Second, Client: roundTrip(func(r *http.Request) (*http.Response, error) {
+	e := NewEncoder(Options{CacheBytes: 4 << 10, MaxCalls: 2, Deadline: time.Second, Client: roundTrip(func(*http.Request) (*http.Response, error) {
 		switch n.Add(1) % 5 {
 		case 0:
 			return nil, errors.New("down")
@@ -260,7 +262,9 @@ func TestStorm(t *testing.T) {
 		wg.Go(func() {
 			for k := range 200 {
 				enc, err := e.Encode(context.Background(), &Request{API: Completions, Body: []byte(text(fmt.Sprint(k % 20))), Engine: Engine{BaseURL: fmt.Sprintf("http://%d", i%3)}})
-				assert.NoError(t, err)
+				if !assert.NoError(t, err) {
+					return
+				}
 				assert.NotEqual(t, SourceNone, enc.Source)
 				assert.LessOrEqual(t, e.Stats().Bytes, int64(4<<10))
 				if i == 0 && k == 150 {

@@ -81,7 +81,7 @@ func (e *Engine) id() string {
 // check says why an endpoint should not be called now, nil if it may be.
 func (h *health) check(e *Engine, at endpoint) error {
 	if e.BaseURL == "" {
-		return ReasonNoEngine
+		return errNoEngine
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -95,11 +95,11 @@ func (h *health) check(e *Engine, at endpoint) error {
 func (h *health) reason(s *engineHealth, at endpoint, now time.Time) error {
 	switch {
 	case now.Before(s.absent[at]):
-		return ReasonAbsent
+		return errAbsent
 	case now.Before(s.paused), s.failures >= failuresToPause && s.probing:
-		return ReasonPaused
+		return errPaused
 	case s.calls >= h.maxCalls:
-		return ReasonBusy
+		return errBusy
 	default:
 		return nil
 	}
@@ -108,7 +108,7 @@ func (h *health) reason(s *engineHealth, at endpoint, now time.Time) error {
 // begin admits a call, which must be ended, or says why not.
 func (h *health) begin(e *Engine, at endpoint) error {
 	if e.BaseURL == "" {
-		return ReasonNoEngine
+		return errNoEngine
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -150,7 +150,7 @@ func cutOf(o jsonscan.Object) cut {
 func (c cut) ofIDs(ids []uint32) ([]uint32, error) {
 	switch {
 	case c.toModel:
-		return nil, ReasonTruncation // to what, only the engine knows
+		return nil, errTruncation // to what, only the engine knows
 	case c.to == 0 || len(ids) <= c.to:
 		return ids, nil
 	case c.right:

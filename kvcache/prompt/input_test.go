@@ -66,7 +66,7 @@ func TestCallerIDs(t *testing.T) {
 		body   string
 		tokens []uint32
 		count  int
-		reason Reason // when the caller's ids are not taken
+		reason ReasonError // when the caller's ids are not taken
 	}{
 		"completions":      {Completions, `{"prompt":[1,2,4294967295]}`, []uint32{1, 2, 4294967295}, 3, ""},
 		"embeddings":       {Embeddings, `{"input":[1,2]}`, []uint32{1, 2}, 2, ""},
@@ -75,11 +75,11 @@ func TestCallerIDs(t *testing.T) {
 		"cut on the left":  {Completions, `{"prompt":[1,2,3],"truncate_prompt_tokens":2}`, []uint32{2, 3}, 2, ""},
 		"cut on the right": {Completions, `{"prompt":[1,2,3],"truncate_prompt_tokens":2,"truncation_side":"right"}`, []uint32{1, 2}, 2, ""},
 		"cut to more":      {Completions, `{"prompt":[1,2,3],"truncate_prompt_tokens":9}`, []uint32{1, 2, 3}, 3, ""},
-		"cut to the model": {Completions, `{"prompt":[1,2,3],"truncate_prompt_tokens":-1}`, nil, 2, ReasonTruncation},
-		"negative":         {Completions, `{"prompt":[1,-2]}`, nil, 2, ReasonNotIDs},
-		"beyond 32 bits":   {Completions, `{"prompt":[4294967296]}`, nil, 3, ReasonNotIDs},
-		"mixed":            {Completions, `{"prompt":[1,"a"]}`, nil, 2, ReasonNotIDs},
-		"fraction":         {Completions, `{"prompt":[1.5]}`, nil, 2, ReasonNotIDs},
+		"cut to the model": {Completions, `{"prompt":[1,2,3],"truncate_prompt_tokens":-1}`, nil, 2, errTruncation},
+		"negative":         {Completions, `{"prompt":[1,-2]}`, nil, 2, errNotIDs},
+		"beyond 32 bits":   {Completions, `{"prompt":[4294967296]}`, nil, 3, errNotIDs},
+		"mixed":            {Completions, `{"prompt":[1,"a"]}`, nil, 2, errNotIDs},
+		"fraction":         {Completions, `{"prompt":[1.5]}`, nil, 2, errNotIDs},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -115,8 +115,16 @@ func TestNoPrompt(t *testing.T) {
 		api  API
 		body string
 	}{
-		{Chat, ``}, {Chat, `{}`}, {Chat, `{"messages":null}`}, {Chat, `{"messages":[]}`}, {Completions, `{"prompt":null}`},
-		{Completions, `{"prompt":[]}`}, {Embeddings, `{}`}, {Responses, `{}`}, {Messages, `{"system":"a"}`}, {0, `{"prompt":"a"}`},
+		{Chat, ``},
+		{Chat, `{}`},
+		{Chat, `{"messages":null}`},
+		{Chat, `{"messages":[]}`},
+		{Completions, `{"prompt":null}`},
+		{Completions, `{"prompt":[]}`},
+		{Embeddings, `{}`},
+		{Responses, `{}`},
+		{Messages, `{"system":"a"}`},
+		{0, `{"prompt":"a"}`},
 		{Completions, `{"prompt":""}`},
 	} {
 		assert.Equal(t, Encoding{}, encode(t, e, c.api, c.body, ""), "%v %s", c.api, c.body)
@@ -139,9 +147,11 @@ func TestBadBody(t *testing.T) {
 func TestWrongTypes(t *testing.T) {
 	t.Parallel()
 	e := newEncoder(t, Options{})
-	values := []string{`7`, `"a"`, `true`, `{}`, `[]`, `[1]`, `["a"]`, `[null]`, `[{}]`, `[[]]`, `[[[1]]]`, `{"role":1}`,
+	values := []string{
+		`7`, `"a"`, `true`, `{}`, `[]`, `[1]`, `["a"]`, `[null]`, `[{}]`, `[[]]`, `[[[1]]]`, `{"role":1}`,
 		`[{"role":1,"content":2,"tool_calls":3}]`, `[{"content":[1,null,{"type":"image_url","image_url":7}]}]`,
-		`[{"tool_calls":[1,{"function":7},{"function":{"name":1,"arguments":{}}}]}]`}
+		`[{"tool_calls":[1,{"function":7},{"function":{"name":1,"arguments":{}}}]}]`,
+	}
 	for api := API(0); int(api) <= numAPIs; api++ {
 		for _, v := range values {
 			for _, key := range []string{"messages", "prompt", "input", "system", "tools", "instructions", "tool_choice", "prompt_embeds"} {

@@ -75,7 +75,7 @@ func (o Options) withDefaults() Options {
 }
 
 // deadline is the time that a request of that many bytes may take.
-func (o *Options) deadline(size int) time.Duration {
+func (o Options) deadline(size int) time.Duration {
 	extra := time.Duration(size/bytesPerMillisecond) * time.Millisecond
 	return o.Deadline + min(extra, maxExtraDeadline)
 }

@@ -29,7 +29,7 @@ func (s render) plan(r *Request) (endpoint, error) {
 	case Responses:
 		at = renderResponses
 		if stateful(r.Object) {
-			return 0, ReasonStateful
+			return 0, errStateful
 		}
 	default:
 		return 0, ErrNotApplicable
@@ -61,7 +61,7 @@ func (s render) Encode(ctx context.Context, r *Request) (Encoding, error) {
 	e.Set("return_mm_kwargs", []byte("false"))
 	body, err := e.Apply(r.Object)
 	if err != nil {
-		return Encoding{}, ReasonSourceFailed
+		return Encoding{}, errSourceFailed
 	}
 	var out Encoding
 	err = s.post(ctx, &r.Engine, at, r.API.Path()+"/render", body, func(v jsonscan.Value) error {
@@ -70,7 +70,7 @@ func (s render) Encode(ctx context.Context, r *Request) (Encoding, error) {
 		rendered(v, &first, &total, maxRenderNesting)
 		ids, ok := idsOf(first).Uint32s()
 		if !ok || len(ids) == 0 {
-			return ReasonReply
+			return errReply
 		}
 		items, itemsErr := itemsOf(first.Get("features"), len(ids))
 		if itemsErr != nil {
@@ -123,16 +123,16 @@ func itemsOf(features jsonscan.Value, tokens int) ([]kvcache.Item, error) {
 		names := hashes.Get(string(it.Key())).Iter()
 		for place := it.Value().Iter(); place.Next(); {
 			if !names.Next() {
-				return nil, ReasonMedia
+				return nil, errMedia
 			}
 			id, named := names.Value().Str()
 			offset, okOffset := place.Value().Get("offset").Int()
 			length, okLength := place.Value().Get("length").Int()
 			switch {
 			case !named || id == "":
-				return nil, ReasonMedia
+				return nil, errMedia
 			case !okOffset || !okLength || offset < 0 || length < 0 || offset > int64(tokens) || length > int64(tokens)-offset:
-				return nil, ReasonReply
+				return nil, errReply
 			}
 			items = append(items, kvcache.Item{ID: id, Offset: int(offset), Length: int(length)})
 		}

@@ -15,41 +15,29 @@ func (tokenize) Kind() SourceKind { return SourceTokenize }
 // tokenizePath is the same in vLLM and SGLang. It lies outside /v1.
 const tokenizePath = "/tokenize"
 
-// chatFields are what the endpoint takes of a chat request (vLLM's
-// TokenizeChatRequest), under the same names and, for chat, the same defaults.
-var chatFields = [...]string{
-	"messages", "tools", "add_generation_prompt", "continue_final_message", "add_special_tokens",
-	"chat_template", "chat_template_kwargs", "media_io_kwargs", "mm_processor_kwargs",
-}
-
-// otherFields reach the template, or decide what does, and can't be passed.
-var otherFields = [...]string{
-	"documents", "reasoning_effort", "reasoning", "thinking", "functions", "function_call", "prompt_embeds",
-}
-
 // plan finds the form of the request, or says why there is none.
 func (s tokenize) plan(r *Request) (endpoint, error) {
 	o := r.Object
 	switch {
 	case r.API == Messages || r.API == Responses:
-		return 0, ReasonNoForm
+		return 0, errNoForm
 	case conversation(r.API, o):
 		if field := inexpressible(o); field != "" {
-			return 0, ReasonField + Reason(field)
+			return 0, errField + ReasonError(field)
 		}
 		if hasMedia(o.Value("messages")) {
-			return 0, ReasonMedia
+			return 0, errMedia
 		}
 		return tokenizeChat, s.health.check(&r.Engine, tokenizeChat)
 	case r.API == Completions || r.API == Embeddings:
 		if o.Value("prompt_embeds").Exists() {
-			return 0, ReasonEmbeds
+			return 0, errEmbeds
 		}
 		switch in := inputOf(r.API, o); in.kind {
 		case inputText:
 			return tokenizeText, s.health.check(&r.Engine, tokenizeText)
 		case inputOther:
-			return 0, ReasonUnknownPrompt
+			return 0, errUnknownPrompt
 		default:
 			return 0, ErrNotApplicable
 		}
@@ -61,7 +49,10 @@ func (s tokenize) plan(r *Request) (endpoint, error) {
 // inexpressible names a field that the endpoint can't take, "" if there is none.
 // The names are ours, not the client's.
 func inexpressible(o jsonscan.Object) string {
-	for _, key := range otherFields {
+	// They reach the template, or decide what does.
+	for _, key := range [...]string{
+		"documents", "reasoning_effort", "reasoning", "thinking", "functions", "function_call", "prompt_embeds",
+	} {
 		if !o.Value(key).Empty() {
 			return key
 		}
@@ -93,11 +84,11 @@ func (s tokenize) Encode(ctx context.Context, r *Request) (Encoding, error) {
 		ids, ok := v.Get("tokens").Uint32s()
 		count, counted := v.Get("count").Int()
 		if !ok || len(ids) == 0 || counted && count != int64(len(ids)) {
-			return ReasonReply
+			return errReply
 		}
 		longest, _ := v.Get("max_model_len").Int()
 		if !cutOf(r.Object).spares(len(ids), int(min(longest, maxModelLen))) {
-			return ReasonTruncation
+			return errTruncation
 		}
 		out = exact(SourceTokenize, ids, rest)
 		return nil
@@ -114,7 +105,12 @@ const slack = 256
 func chatForm(r *Request) []byte {
 	b := make([]byte, 0, len(r.Object.Value("messages").Raw())+len(r.Object.Value("tools").Raw())+slack)
 	b = append(b, '{')
-	for _, key := range chatFields {
+	// What the endpoint takes of a chat request (vLLM's TokenizeChatRequest), under
+	// the same names and with the same defaults.
+	for _, key := range [...]string{
+		"messages", "tools", "add_generation_prompt", "continue_final_message", "add_special_tokens",
+		"chat_template", "chat_template_kwargs", "media_io_kwargs", "mm_processor_kwargs",
+	} {
 		v := r.Object.Value(key)
 		if !v.Exists() {
 			continue

@@ -109,6 +109,6 @@ type Source interface {
 	// Encode returns an error when this source can't serve the request exactly;
 	// the Encoder then tries the next. [ErrNotApplicable] means that the source has
 	// nothing to do with such requests and is not a degradation. The text of a
-	// [Reason] is shown, that of other errors is not. The Request has its Object.
+	// [ReasonError] is shown, that of other errors is not. The Request has its Object.
 	Encode(ctx context.Context, r *Request) (Encoding, error)
 }
