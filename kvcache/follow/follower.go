@@ -248,7 +248,7 @@ func (f *Follower) receive(ctx context.Context, conn Conn) error {
 		f.busy = ReasonNone
 		f.settle()
 	}
-	return nil
+	return f.ctx.Err()
 }
 
 // duties does what is due beside receiving: requests, staleness, checks.
