@@ -45,7 +45,7 @@ func TestNewInstance(t *testing.T) {
 		{"refused, then no start time", func(_ *fleet.Worker, e *engine, n *network) {
 			n.down("a", errRefused)
 			time.Sleep(7 * time.Second)
-			e.metrics = ""
+			e.set(func(e *engine) { e.metrics = "" })
 			n.down("a", nil)
 		}, true},
 		{"timeouts, then the same process", func(_ *fleet.Worker, _ *engine, n *network) {

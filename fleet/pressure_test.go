@@ -148,21 +148,21 @@ func TestSleepingEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, e := newNetwork(), newEngine("m")
 		n.add("a", e)
-		var changes []string
+		d := &diary{}
 		f := start(t, fleet.Options{
 			Discoverer: fleet.Static(fleet.Worker{Name: "w", URL: "http://a"}), HTTPClient: n.client(),
-			OnChange: func(c fleet.Change) { changes = append(changes, c.Kind.String()) },
+			OnChange: d.note,
 		})
 		ready(t, f)
 		time.Sleep(time.Second)
-		changes = nil
+		d.take()
 		awake := e.metrics
 		e.set(func(e *engine) { e.metrics = awake + "vllm:engine_sleep_state{sleep_state=\"discard_all\"} 1\n" })
 		time.Sleep(3 * time.Second)
 		m := f.Snapshot().Member("w")
 		assert.False(t, m.Routable(), "though /health answers 200")
 		assert.ErrorContains(t, m.Health().Err, "sleeps")
-		assert.Contains(t, changes, "cache-lost")
+		assert.Contains(t, d.take(), "cache-lost w")
 		e.set(func(e *engine) { e.metrics = awake })
 		time.Sleep(3 * time.Second)
 		assert.True(t, m.Routable())

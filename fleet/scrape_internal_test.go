@@ -131,7 +131,7 @@ func TestScrapeNonsense(t *testing.T) {
 	l := r.load(1, time.Time{})
 	assert.False(t, l.Total.Known)
 	assert.InDelta(t, 1, l.Total.KVUsage, 1e-9)
-	assert.EqualValues(t, 1<<53, l.Total.PromptTokens)
+	assert.Equal(t, uint64(1<<53), l.Total.PromptTokens)
 	assert.Zero(t, l.Total.BlockSize)
 }
 

@@ -106,6 +106,7 @@ func TestSlowWatcher(t *testing.T) {
 		})
 		defer stop()
 		require.NoError(t, l.set(fleet.Worker{Name: "first", URL: "http://a"}))
+		synctest.Wait() // it stands at the gate
 		for range 1000 {
 			require.NoError(t, l.set(fleet.Worker{Name: "fleeting", URL: "http://a"}))
 			require.NoError(t, l.set())

@@ -38,9 +38,10 @@ func (e *SyntaxError) Error() string {
 func (e *SyntaxError) Unwrap() error { return ErrSyntax }
 
 // Bounds on the document. Aliases are followed, so that a small file can
-// describe a huge document: what counts is the number of nodes visited.
+// describe a huge document: what counts is the number of nodes visited. The
+// bound is twice what the largest fleet needs.
 const (
-	maxVisits    = 1 << 20
+	maxVisits    = 1 << 18
 	maxErrors    = 20
 	maxMergeDeep = 8
 	utf8BOM      = "\xef\xbb\xbf"
