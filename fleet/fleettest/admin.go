@@ -1,8 +1,8 @@
 package fleettest
 
 import (
-	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 )
 
@@ -70,13 +70,15 @@ func (l *life) reportedBlockSize() int {
 // reset empties the prefix caches. A rank whose blocks are in use keeps its own,
 // and the answer is 503, where vLLM only logs it.
 func (l *life) reset(w http.ResponseWriter, _ *http.Request) {
-	status := http.StatusOK
+	done := true
 	for _, r := range l.ranks {
-		if !r.reset() {
-			status = http.StatusServiceUnavailable
-		}
+		done = r.reset() && done
 	}
-	w.WriteHeader(status)
+	status := http.StatusOK
+	if !done {
+		status = http.StatusServiceUnavailable
+	}
+	writeJSON(w, status, object{"success": done})
 }
 
 // sleep puts the engine to sleep, which empties its caches, or wakes it.
@@ -147,11 +149,46 @@ func (l *life) count(w http.ResponseWriter, r *http.Request) {
 		l.refuse(w, r.URL.Path, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, object{"input_tokens": len(prompts[0].tokens)})
+	n := len(prompts[0].tokens)
+	writeJSON(w, http.StatusOK, object{
+		"input_tokens": n, "context_management": object{"original_input_tokens": n},
+	})
 }
 
-// render returns the prompt as an engine would compute it: an object for chat, a
-// list for completions.
+// load reports the number of requests in flight.
+func (l *life) load(w http.ResponseWriter, _ *http.Request) {
+	n := 0
+	for _, r := range l.ranks {
+		n += r.load()
+	}
+	writeJSON(w, http.StatusOK, object{"server_load": n})
+}
+
+// eventSources says where each rank's events are.
+func (l *life) eventSources(w http.ResponseWriter, _ *http.Request) {
+	sources := object{}
+	for rank, p := range l.publishers {
+		if p.Publisher == nil {
+			continue
+		}
+		var replay any
+		if p.endpoint.Replay != "" {
+			replay = p.endpoint.Replay
+		}
+		sources[strconv.Itoa(rank)] = object{
+			"enable_kv_cache_events": true, "publisher": "zmq", "endpoint": p.endpoint.Events,
+			"replay_endpoint": replay, "topic": p.endpoint.Topic,
+		}
+	}
+	if len(sources) == 0 {
+		writeJSON(w, http.StatusNotFound, object{"detail": "Not Found"})
+		return
+	}
+	writeJSON(w, http.StatusOK, sources)
+}
+
+// render returns the prompt as an engine would compute it: a list for
+// completions, otherwise an object.
 func (l *life) render(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimSuffix(r.URL.Path, "/render")
 	b, prompts, err := l.parsePrompts(w, r, path)
@@ -162,9 +199,9 @@ func (l *life) render(w http.ResponseWriter, r *http.Request) {
 	list := make([]object, len(prompts))
 	for i, p := range prompts {
 		o := object{
-			"request_id": l.requestID(r), "token_ids": p.tokens, "model": either(b.Model, l.engine.cfg.Model),
-			"sampling_params": object{}, "stream": b.Stream, "priority": b.Priority,
-			"cache_salt": nil, "kv_transfer_params": nil,
+			"request_id": l.requestID(r), "token_ids": p.tokens, "token_offsets": nil, "features": nil,
+			"model": either(b.Model, l.engine.cfg.Model), "sampling_params": object{}, "stream": b.Stream,
+			"priority": b.Priority, "cache_salt": nil, "kv_transfer_params": nil,
 		}
 		if b.CacheSalt != "" {
 			o["cache_salt"] = b.CacheSalt
@@ -180,9 +217,9 @@ func (l *life) render(w http.ResponseWriter, r *http.Request) {
 		}
 		list[i] = o
 	}
-	if path == pathChat {
+	if path != pathCompletions {
 		writeJSON(w, http.StatusOK, list[0])
 		return
 	}
-	writeJSON(w, http.StatusOK, json.RawMessage(appendJSON(nil, list)))
+	writeJSON(w, http.StatusOK, list)
 }

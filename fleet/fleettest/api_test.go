@@ -1,6 +1,7 @@
 package fleettest
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -117,6 +118,24 @@ func TestChatStream(t *testing.T) {
 	}
 }
 
+// mustRender renders a request of the chat or messages API.
+func mustRender(t *testing.T, request map[string]any) []uint32 {
+	t.Helper()
+	raw, err := json.Marshal(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := parseBody(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := b.prompts(pathMessages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p[0].tokens
+}
+
 // mustChat renders a conversation of one message.
 func mustChat(t *testing.T, text string) []uint32 {
 	t.Helper()
@@ -161,12 +180,16 @@ func TestCompletions(t *testing.T) {
 
 func TestMessages(t *testing.T) {
 	t.Parallel()
-	e := New(t, Config{Speed: fast, OutputTokens: 4, MessagesCacheUsage: true, BlockSize: 2})
+	e := New(t, Config{Speed: fast, OutputTokens: 4, BlockSize: 2})
 	c := client(t)
 	body := user("what is it", "max_tokens", 100, "system", "be brief")
 	_, _, raw := post(t, c, e.URL()+pathMessages, body)
 	answer := decode(t, raw)
-	prompt := number(t, answer, "usage", "input_tokens")
+	// What fills new blocks isn't input, nor is what was read from the cache.
+	prompt := len(mustRender(t, body))
+	if in, created := number(t, answer, "usage", "input_tokens"), number(t, answer, "usage", "cache_creation_input_tokens"); created != prompt/2*2 || in != prompt%2 {
+		t.Errorf("usage %v of %d tokens", answer["usage"], prompt)
+	}
 	if dig(t, answer, "stop_reason") != "end_turn" || dig(t, answer, "content", 0, "type") != "text" {
 		t.Errorf("answer %s", raw)
 	}
@@ -179,9 +202,11 @@ func TestMessages(t *testing.T) {
 		t.Fatalf("events %v, want %v", names, want)
 	}
 	start, delta := data[0], data[6]
-	read := number(t, start, "message", "usage", "cache_read_input_tokens")
-	if read == 0 || number(t, start, "message", "usage", "input_tokens") != prompt-read {
+	if number(t, start, "message", "usage", "input_tokens") != prompt {
 		t.Errorf("usage %v of a prompt of %d", dig(t, start, "message", "usage"), prompt)
+	}
+	if read := number(t, delta, "usage", "cache_read_input_tokens"); read != (prompt-1)/2*2 {
+		t.Errorf("read %d tokens of %d from the cache", read, prompt)
 	}
 	if number(t, delta, "usage", "output_tokens") != 4 || dig(t, delta, "delta", "stop_reason") != "end_turn" {
 		t.Errorf("delta %v", delta)

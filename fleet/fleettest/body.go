@@ -64,15 +64,20 @@ func badRequest(text string) *apiError {
 	return &apiError{status: http.StatusBadRequest, kind: "BadRequestError", text: text}
 }
 
+// invalid refuses a body whose form is wrong, at the given place.
+func invalid(param, text string) *apiError {
+	return &apiError{status: http.StatusBadRequest, kind: "Bad Request", param: "body." + param, text: text}
+}
+
 // parseBody decodes a request.
 func parseBody(raw []byte) (*body, error) {
 	b := new(body)
 	if err := json.Unmarshal(raw, b); err != nil {
 		var mismatch *json.UnmarshalTypeError
 		if errors.As(err, &mismatch) {
-			return nil, badRequest("field " + mismatch.Field + " has the wrong type")
+			return nil, invalid(mismatch.Field, "field "+mismatch.Field+" has the wrong type")
 		}
-		return nil, badRequest("the request body is not valid JSON")
+		return nil, invalid("0", "the request body is not valid JSON")
 	}
 	return b, nil
 }
@@ -229,7 +234,7 @@ func present(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "
 // list of strings, a list of ids, or a list of lists of ids.
 func texts(raw json.RawMessage, field string) ([]*rendered, error) {
 	if !present(raw) {
-		return nil, badRequest(field + " is missing")
+		return nil, invalid(field, field+" is missing")
 	}
 	var one string
 	if json.Unmarshal(raw, &one) == nil {
@@ -270,7 +275,7 @@ func (b *body) prompts(path string) ([]*rendered, error) {
 		return b.responsesPrompt()
 	default:
 		if len(b.Messages) == 0 {
-			return nil, badRequest("messages is missing or empty")
+			return nil, invalid("messages", "messages is missing or empty")
 		}
 		p, err := chat(b.Messages, b.System, b.Tools, generate)
 		return []*rendered{p}, err
@@ -280,7 +285,7 @@ func (b *body) prompts(path string) ([]*rendered, error) {
 // responsesPrompt renders the input of /v1/responses.
 func (b *body) responsesPrompt() ([]*rendered, error) {
 	if !present(b.Input) {
-		return nil, badRequest("input is missing")
+		return nil, invalid("input", "input is missing")
 	}
 	var items []message
 	if b.Input[0] == '"' {

@@ -101,12 +101,9 @@ type Config struct {
 	// NoCachedTokens leaves cached tokens out of usage, as vLLM does without
 	// --enable-prompt-tokens-details.
 	NoCachedTokens bool
-	// MessagesCacheUsage adds cache_read_input_tokens to the usage of /v1/messages
-	// and takes them out of input_tokens, as Anthropic counts. vLLM reports
-	// neither.
-	MessagesCacheUsage bool
-	// Render serves /v1/chat/completions/render and /v1/completions/render, which
-	// are 404 otherwise. NoTokenize makes /tokenize 404.
+	// Render serves /render below /v1/chat/completions, /v1/completions,
+	// /v1/messages and /v1/responses, which is 404 otherwise. NoTokenize makes
+	// /tokenize 404.
 	Render     bool
 	NoTokenize bool
 	// NoDevMode makes /server_info, /reset_prefix_cache, /sleep, /wake_up and

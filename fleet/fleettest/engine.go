@@ -273,7 +273,7 @@ func (c *Config) adapter(model string) int {
 
 // notServed words the refusal of a model.
 func (c *Config) notServed(model string) string {
-	return "The model `" + clip(model) + "` does not exist; served: " + strings.Join(c.models(), ", ")
+	return "The model `" + clip(model) + "` does not exist. Valid aliases: " + strings.Join(c.models(), ", ") + "."
 }
 
 // clip shortens a name that a client made up.

@@ -29,6 +29,8 @@ const (
 	dataStart = "data: "
 	dataEnd   = "\n\n"
 	dataDone  = "data: [DONE]\n\n"
+	// fingerprint is the system_fingerprint of answers, in JSON.
+	fingerprint = `"fleettest"`
 )
 
 // appendQuoted appends a JSON string.
@@ -90,33 +92,54 @@ func (g *generation) nullIDs(ids []uint32) any {
 	return nil
 }
 
-// openAIUsage returns the usage object of chat and text completions, nil when a
-// fault hides it. vLLM reports details when they are switched on; SGLang leaves
-// them out when nothing was cached.
-func (g *generation) openAIUsage() any {
+// usageShape is which of an OpenAI usage object's optional parts are there.
+type usageShape uint8
+
+const (
+	usageWhole usageShape = iota // an answer that isn't streamed
+	usageFinal                   // the last chunk of a stream
+	usageSoFar                   // every other chunk
+)
+
+// appendUsage appends the usage object of chat and text completions in the shape
+// of vLLM 0.32: details only when they are switched on, in more or less detail
+// depending on the place; text is set for /v1/completions. SGLang leaves them out when nothing was cached.
+func (g *generation) appendUsage(b []byte, u usage, shape usageShape, text bool) []byte {
+	b = append(b, `{"prompt_tokens":`...)
+	b = strconv.AppendInt(b, int64(u.prompt), 10)
+	b = append(b, `,"total_tokens":`...)
+	b = strconv.AppendInt(b, int64(u.prompt+u.output), 10)
+	b = append(b, `,"completion_tokens":`...)
+	b = strconv.AppendInt(b, int64(u.output), 10)
+	vllm := g.cfg.Dialect == VLLM
+	if shape != usageSoFar && !g.cfg.NoCachedTokens && (vllm || u.cached > 0) {
+		b = append(b, `,"prompt_tokens_details":{"cached_tokens":`...)
+		b = strconv.AppendInt(b, int64(u.cached), 10)
+		switch {
+		case !vllm || (text && shape == usageFinal):
+		case text:
+			b = append(b, `,"created_cache_tokens":null`...)
+		default:
+			b = append(b, `,"created_cache_tokens":`...)
+			b = strconv.AppendInt(b, int64(u.created), 10)
+		}
+		b = append(b, '}')
+	} else if shape == usageWhole && vllm {
+		b = append(b, `,"prompt_tokens_details":null`...)
+	}
+	if shape != usageFinal && vllm {
+		b = append(b, `,"completion_tokens_details":null`...)
+	}
+	return append(b, '}')
+}
+
+// wholeUsage returns the usage of an answer that isn't streamed, nil when a fault
+// hides it.
+func (g *generation) wholeUsage(text bool) any {
 	if g.noUsage {
 		return nil
 	}
-	u := g.usage()
-	o := object{"prompt_tokens": u.prompt, "completion_tokens": u.output, "total_tokens": u.prompt + u.output}
-	switch {
-	case g.cfg.NoCachedTokens:
-		if g.cfg.Dialect == VLLM {
-			o["prompt_tokens_details"] = nil
-		}
-	case g.cfg.Dialect == VLLM || u.cached > 0:
-		o["prompt_tokens_details"] = object{"cached_tokens": u.cached}
-	}
-	return o
-}
-
-// appendUsage appends `,"usage":{...}` if the stream is to carry it.
-func (g *generation) appendUsage(b []byte) []byte {
-	u := g.openAIUsage()
-	if u == nil {
-		return b
-	}
-	return appendJSON(append(b, `,"usage":`...), u)
+	return json.RawMessage(g.appendUsage(nil, g.usage(), usageWhole, text))
 }
 
 // appendJSON appends a value that can always be encoded.
@@ -151,21 +174,28 @@ func (g *generation) chunk(b []byte, kind string) []byte {
 	return append(b, `,"choices":[`...)
 }
 
-// endChunk closes what chunk began, after its choices.
-func (g *generation) endChunk(b []byte) []byte {
+// endChunk closes the list of choices of what chunk began and says how much has
+// been used, if every chunk is to; the chunk is the choice's with the given
+// number of tokens so far. A finished choice carries the fingerprint, unless a
+// usage chunk will. The caller closes the object.
+func (g *generation) endChunk(b []byte, choice, tokens int, finish string) []byte {
 	b = append(b, ']')
-	if g.everyUsage() {
-		b = g.appendUsage(b)
+	if finish != "" && !g.wantsUsage() {
+		b = append(b, `,"system_fingerprint":`+fingerprint...)
 	}
-	return append(b, '}')
+	if g.everyUsage() {
+		b = append(b, `,"usage":`...)
+		b = g.appendUsage(b, usage{prompt: g.jobs[choice].req.Prompt, output: tokens}, usageSoFar, false)
+	}
+	return b
 }
 
 // endStream appends the usage chunk, if there is to be one, and the end mark.
 func (g *generation) endStream(b []byte, kind string) []byte {
 	if g.wantsUsage() {
-		b = append(g.chunk(b, kind), ']')
-		b = append(g.appendUsage(b), '}')
-		b = append(b, dataEnd...)
+		b = append(g.chunk(b, kind), `],"usage":`...)
+		b = g.appendUsage(b, g.usage(), usageFinal, kind == textChunk)
+		b = append(b, `,"system_fingerprint":`+fingerprint+"}"+dataEnd...)
 	}
 	return append(b, dataDone...)
 }
@@ -183,14 +213,14 @@ func (chatFormat) first(b []byte, g *generation, choice int) []byte {
 	b = append(b, `{"index":`...)
 	b = strconv.AppendInt(b, int64(choice), 10)
 	b = append(b, `,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}`...)
-	b = g.endChunk(b)
-	b = append(b[:len(b)-1], `,"prompt_token_ids":`...)
+	b = g.endChunk(b, choice, 0, "")
+	b = append(b, `,"prompt_token_ids":`...)
 	if g.body.ReturnTokenIDs {
 		b = appendIDs(b, g.promptIDs(choice))
 	} else {
 		b = append(b, "null"...)
 	}
-	return append(b, "}"+dataEnd...)
+	return append(b, `,"prompt_text":null}`+dataEnd...)
 }
 
 func (chatFormat) token(b []byte, g *generation, choice, i int, finish string) []byte {
@@ -205,7 +235,7 @@ func (chatFormat) token(b []byte, g *generation, choice, i int, finish string) [
 		b = append(b, `,"stop_reason":null`...)
 	}
 	b = append(g.appendTokenIDs(b, choice, i), '}')
-	return append(g.endChunk(b), dataEnd...)
+	return append(g.endChunk(b, choice, i+1, finish), "}"+dataEnd...)
 }
 
 // appendTokenIDs appends a chunk's own token id.
@@ -227,13 +257,13 @@ func (chatFormat) whole(g *generation) any {
 			"token_ids": g.nullIDs(g.output(i)),
 			"message": object{
 				"role": "assistant", "content": g.text(i), "refusal": nil, "annotations": nil, "audio": nil,
-				"function_call": nil, "tool_calls": []object{}, "reasoning": nil,
+				"function_call": nil, "reasoning": nil,
 			},
 		}
 	}
 	return object{
 		"id": g.id, "object": "chat.completion", "created": g.created, "model": g.body.Model, "choices": choices,
-		"service_tier": nil, "system_fingerprint": nil, "usage": g.openAIUsage(), "prompt_logprobs": nil,
+		"service_tier": nil, "system_fingerprint": json.RawMessage(fingerprint), "usage": g.wholeUsage(false), "prompt_logprobs": nil,
 		"prompt_token_ids": g.nullIDs(g.promptIDs(0)), "kv_transfer_params": nil,
 	}
 }
@@ -263,7 +293,7 @@ func (textFormat) token(b []byte, g *generation, choice, i int, finish string) [
 		b = append(b, "null"...)
 	}
 	b = append(g.appendTokenIDs(b, choice, i), '}')
-	return append(g.endChunk(b), dataEnd...)
+	return append(g.endChunk(b, choice, i+1, finish), "}"+dataEnd...)
 }
 
 func (textFormat) last(b []byte, g *generation) []byte { return g.endStream(b, textChunk) }
@@ -278,7 +308,7 @@ func (textFormat) whole(g *generation) any {
 	}
 	return object{
 		"id": g.id, "object": textChunk, "created": g.created, "model": g.body.Model, "choices": choices,
-		"service_tier": nil, "system_fingerprint": nil, "usage": g.openAIUsage(), "kv_transfer_params": nil,
+		"service_tier": nil, "system_fingerprint": json.RawMessage(fingerprint), "usage": g.wholeUsage(true), "kv_transfer_params": nil,
 	}
 }
 

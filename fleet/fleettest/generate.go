@@ -41,7 +41,9 @@ type generation struct {
 
 // usage is the token counts of a whole request.
 type usage struct {
-	prompt, output, cached int
+	prompt, output int
+	// cached were reused; created filled new blocks that can be reused.
+	cached, created int
 }
 
 // answer generates the answer to one request.
@@ -135,8 +137,11 @@ func (l *life) newGeneration(r *http.Request, raw []byte, f format, rec *Request
 			return nil, badRequest("the prompt is empty")
 		}
 		if len(p.tokens)+max(limit, 1) > cfg.MaxModelLen {
-			return nil, badRequest("This model's maximum context length is " + strconv.Itoa(cfg.MaxModelLen) +
-				" tokens; the prompt has " + strconv.Itoa(len(p.tokens)))
+			return nil, &apiError{
+				status: http.StatusBadRequest, kind: "BadRequestError", param: "input_tokens",
+				text: "This model's maximum context length is " + strconv.Itoa(cfg.MaxModelLen) +
+					" tokens; the prompt has " + strconv.Itoa(len(p.tokens)),
+			}
 		}
 		id.images = p.images
 		for choice := range g.choices {
@@ -224,7 +229,10 @@ func (g *generation) usage() usage {
 		u.output += int(j.ready.Load())
 		if i%g.choices == 0 {
 			u.prompt += j.req.Prompt
-			u.cached += max(0, j.req.CachedTokens())
+			cached := max(0, j.req.CachedTokens())
+			u.cached += cached
+			size := j.rank.sim.Config().BlockSize
+			u.created += j.req.Prompt/size*size - cached
 		}
 	}
 	return u

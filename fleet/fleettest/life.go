@@ -66,6 +66,7 @@ func (l *life) addRank(id int, old []opened, number int) error {
 		seed:    blockSeed(cfg, id, number),
 		encoder: encoder{format: cfg.Events, bytes: cfg.BytesHashes, rank: id},
 		wake:    make(chan struct{}, 1),
+		eager:   cfg.Dialect == SGLang,
 	}
 	var p opened
 	if id < len(old) {

@@ -24,7 +24,7 @@ func longBodies(n int) []string {
 
 func TestHundredsOfLongPromptsAtOnce(t *testing.T) {
 	t.Parallel()
-	const requests, clients = 200, 32
+	const requests, clients = 150, 32
 	hub := follow.NewHub()
 	e := New(t, Config{Hub: hub, Speed: 1e6, Record: -1})
 	l := listen(t, hub, e.Endpoints()[0])

@@ -3,24 +3,24 @@ package fleettest
 // messagesFormat is /v1/messages.
 type messagesFormat struct{}
 
-func (messagesFormat) prefix() string { return "msg_" }
+func (messagesFormat) prefix() string { return "chatcmpl-" } // as vLLM does
 func (messagesFormat) streams() bool  { return true }
 
-// messagesUsage returns the usage object with the given output tokens, nil when a
-// fault hides it. Unless told otherwise the cache is not mentioned and
-// input_tokens is the whole prompt, as vLLM does it.
-func (g *generation) messagesUsage(output int) any {
+// messagesUsage returns the usage object at the end of an answer, nil when a fault
+// hides it. What came from the cache and what went into it are counted beside
+// input_tokens, unless the engine doesn't report cached tokens.
+func (g *generation) messagesUsage() any {
 	if g.noUsage {
 		return nil
 	}
 	u := g.usage()
-	o := object{"input_tokens": u.prompt, "output_tokens": output}
-	if g.cfg.MessagesCacheUsage {
-		o["input_tokens"] = u.prompt - u.cached
-		o["cache_read_input_tokens"] = u.cached
-		o["cache_creation_input_tokens"] = 0
+	if g.cfg.NoCachedTokens {
+		return object{"input_tokens": u.prompt, "output_tokens": u.output}
 	}
-	return o
+	return object{
+		"input_tokens": u.prompt - u.cached - u.created, "output_tokens": u.output,
+		"cache_creation_input_tokens": u.created, "cache_read_input_tokens": u.cached,
+	}
 }
 
 func (g *generation) stopReason() string {
@@ -45,8 +45,9 @@ func (messagesFormat) first(b []byte, g *generation, _ int) []byte {
 		"id": g.id, "type": "message", "role": "assistant", "content": []object{}, "model": g.body.Model,
 		"stop_reason": nil, "stop_sequence": nil,
 	}
-	if u := g.messagesUsage(0); u != nil {
-		message["usage"] = u
+	if !g.noUsage {
+		// At the start vLLM counts the whole prompt as input, cached or not.
+		message["usage"] = object{"input_tokens": g.jobs[0].req.Prompt, "output_tokens": 0}
 	}
 	b = appendEvent(b, "message_start", object{"type": "message_start", "message": message})
 	return appendEvent(b, "content_block_start", object{
@@ -60,9 +61,9 @@ func (messagesFormat) token(b []byte, g *generation, choice, i int, _ string) []
 		return b
 	}
 	b = append(b, "event: content_block_delta\n"+dataStart+
-		`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":`...)
+		`{"type":"content_block_delta","delta":{"type":"text_delta","text":`...)
 	b = appendQuoted(b, piece)
-	return append(b, "}}"+dataEnd...)
+	return append(b, `},"index":0}`+dataEnd...)
 }
 
 func (messagesFormat) last(b []byte, g *generation) []byte {
@@ -70,21 +71,20 @@ func (messagesFormat) last(b []byte, g *generation) []byte {
 	delta := object{
 		"type": "message_delta", "delta": object{"stop_reason": g.stopReason(), "stop_sequence": nil},
 	}
-	if u := g.messagesUsage(g.usage().output); u != nil {
+	if u := g.messagesUsage(); u != nil {
 		delta["usage"] = u
 	}
 	b = appendEvent(b, "message_delta", delta)
-	b = appendEvent(b, "message_stop", object{"type": "message_stop"})
-	return append(b, dataDone...) // vLLM's addition to the protocol
+	return appendEvent(b, "message_stop", object{"type": "message_stop"})
 }
 
 func (messagesFormat) whole(g *generation) any {
 	answer := object{
 		"id": g.id, "type": "message", "role": "assistant", "model": g.body.Model,
 		"content":     []object{{"type": "text", "text": g.text(0)}},
-		"stop_reason": g.stopReason(), "stop_sequence": nil,
+		"stop_reason": g.stopReason(),
 	}
-	if u := g.messagesUsage(g.usage().output); u != nil {
+	if u := g.messagesUsage(); u != nil {
 		answer["usage"] = u
 	}
 	return answer

@@ -33,6 +33,7 @@ type rank struct {
 	faults  *Faults
 	encoder encoder
 	outbox  *outbox // nil: no events
+	eager   bool    // publishes without a step, as SGLang does
 
 	wake chan struct{}
 	mu   sync.Mutex // guards sim
@@ -61,12 +62,15 @@ func (r *rank) cancel(j *job) {
 	r.sim.Cancel(&j.req)
 }
 
-// reset clears the prefix cache, if no request uses it.
+// reset clears the prefix cache, if no request uses it. A vLLM that is idle
+// publishes that only with its next step.
 func (r *rank) reset() bool {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	done := r.sim.Reset()
-	r.mu.Unlock()
-	signal(r.wake)
+	if r.eager {
+		signal(r.wake)
+	}
 	return done
 }
 

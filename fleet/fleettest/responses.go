@@ -12,7 +12,7 @@ func (responsesFormat) streams() bool  { return true }
 func (g *generation) response(status string, output []object, done bool) object {
 	o := object{
 		"id": g.id, "object": "response", "created_at": g.created, "status": status, "model": g.body.Model,
-		"output": output, "incomplete_details": nil, "error": nil, "usage": nil, "parallel_tool_calls": true,
+		"output": output, "incomplete_details": nil, "usage": nil, "parallel_tool_calls": true,
 	}
 	if !done {
 		return o
@@ -29,7 +29,7 @@ func (g *generation) response(status string, output []object, done bool) object 
 		"output_tokens_details": object{"reasoning_tokens": 0},
 	}
 	if !g.cfg.NoCachedTokens {
-		usage["input_tokens_details"] = object{"cached_tokens": u.cached}
+		usage["input_tokens_details"] = object{"cached_tokens": u.cached, "cache_write_tokens": u.created}
 	}
 	o["usage"] = usage
 	return o
@@ -49,7 +49,7 @@ func (g *generation) item(status string, content ...object) object {
 	if content == nil {
 		content = []object{}
 	}
-	return object{"id": g.itemID(), "type": "message", "role": "assistant", "status": status, "content": content}
+	return object{"id": g.itemID(), "type": "message", "role": "assistant", "status": status, "content": content, "phase": nil}
 }
 
 func textPart(text string) object {
@@ -102,7 +102,8 @@ func (responsesFormat) last(b []byte, g *generation) []byte {
 	emit("response.output_text.done", at(object{"text": text, "logprobs": []object{}}))
 	emit("response.content_part.done", at(object{"part": textPart(text)}))
 	emit("response.output_item.done", object{"output_index": 0, "item": done})
-	emit("response."+g.finalStatus(), object{"response": g.response(g.finalStatus(), []object{done}, true)})
+	// vLLM's last event has this name even when the status is incomplete.
+	emit("response.completed", object{"response": g.response(g.finalStatus(), []object{done}, true)})
 	return b
 }
 

@@ -46,14 +46,17 @@ func (l *life) handler() http.Handler {
 	}
 	dev := !cfg.NoDevMode
 	admin("POST "+pathCount, true, l.count)
-	admin("POST "+pathChat+"/render", cfg.Render, l.render)
-	admin("POST "+pathCompletions+"/render", cfg.Render, l.render)
+	for _, path := range []string{pathChat, pathCompletions, pathMessages, pathResponses} {
+		admin("POST "+path+"/render", cfg.Render, l.render)
+	}
 	admin("POST /tokenize", !cfg.NoTokenize, l.tokenize)
 	admin("GET /v1/models", true, l.models)
 	admin("GET /health", true, l.health)
 	admin("GET /ping", true, l.health)
 	admin("GET /version", true, l.version)
 	admin("GET /metrics", true, l.metrics)
+	admin("GET /load", true, l.load)
+	admin("GET /kv_event_sources", cfg.Dialect == VLLM, l.eventSources)
 	admin("GET /server_info", dev, l.serverInfo)
 	admin("GET /get_server_info", dev && cfg.Dialect == SGLang, l.serverInfo)
 	admin("POST /reset_prefix_cache", dev && cfg.Dialect == VLLM, l.reset)
@@ -67,7 +70,7 @@ func (l *life) handler() http.Handler {
 		}
 		defer l.wg.Done()
 		if _, pattern := mux.Handler(r); pattern == "" {
-			l.refuse(w, r.URL.Path, &apiError{status: http.StatusNotFound, kind: "NotFoundError", text: "Not Found"})
+			writeJSON(w, http.StatusNotFound, object{"detail": "Not Found"})
 			return
 		}
 		mux.ServeHTTP(w, r)
@@ -155,7 +158,6 @@ func (l *life) refuse(w http.ResponseWriter, path string, err error) {
 	if refusal.param != "" {
 		param = refusal.param
 	}
-	type object = map[string]any
 	detail := object{"message": refusal.text, "type": refusal.kind, "param": param, "code": refusal.status}
 	var answer object
 	switch {

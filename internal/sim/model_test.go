@@ -139,7 +139,7 @@ func TestEventsAlwaysDescribeTheCache(t *testing.T) {
 		{BlockSize: 16, Blocks: 30, TokenBudget: 100},
 		{BlockSize: 1, Blocks: 64, TokenBudget: 16, InsertAfterPrefill: true, Speculative: true},
 	} {
-		for seed := range uint64(25) {
+		for seed := range uint64(12) {
 			if first, second := randomRun(t, cfg, seed), randomRun(t, cfg, seed); first != second {
 				t.Fatalf("seed %d of %+v gave %s, then %s", seed, cfg, first, second)
 			}
