@@ -1,6 +1,7 @@
 package kvsteer
 
 import (
+	"context"
 	"errors"
 	"io"
 	"sync"
@@ -45,6 +46,19 @@ func (p *peeked) Read(b []byte) (int, error) {
 }
 
 func (p *peeked) Close() error { return p.rest.Close() }
+
+// cancelBody releases the context of an attempt when its body is closed.
+type cancelBody struct {
+	io.ReadCloser
+
+	cancel context.CancelCauseFunc
+}
+
+func (b *cancelBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.cancel(nil)
+	return err
+}
 
 // ending ends a Selection once, as its body ends. The mutex lets Close come
 // while a Read is under way, as net/http allows.

@@ -3,6 +3,7 @@ package kvsteer
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"net/url"
 	"sync"
@@ -108,6 +109,9 @@ func (s *Selection) FirstToken() {
 
 // touch is a sign of life.
 func (s *Selection) touch() { s.touched.Store(s.router.opts.now().UnixNano()) }
+
+// hold keeps a Selection from being taken for forgotten until the next touch.
+func (s *Selection) hold() { s.touched.Store(math.MaxInt64) }
 
 // Done ends the request: it was answered. Pass the zero Usage when the engine
 // reported none.

@@ -25,9 +25,10 @@ import (
 // Errors of the router's own are *Error; [WriteError] answers a client with them.
 // A Transport is safe for concurrent use.
 type Transport struct {
-	router *Router
-	base   http.RoundTripper
-	ask    bool // for usage in streams
+	router    *Router
+	base      http.RoundTripper
+	ask       bool // for usage in streams
+	firstByte time.Duration
 }
 
 // TransportOptions are the settings of [NewTransport]. The zero value works.
@@ -39,9 +40,18 @@ type TransportOptions struct {
 	// usage is asked for in every OpenAI stream, so that predictions can be
 	// checked, and the extra chunk is taken out again if the client had not asked.
 	KeepStreamOptions bool
+	// FirstByteTimeout bounds the wait for a worker's first byte in one attempt,
+	// queueing and, for answers that don't stream, the whole generation included.
+	// Then the next worker is tried. 0 means 30 minutes; negative means that only
+	// the request's context bounds it.
+	FirstByteTimeout time.Duration
 }
 
+// errFirstByte is why an attempt is given up whose worker went silent.
+var errFirstByte = errors.New("kvsteer: the worker sent nothing within FirstByteTimeout")
+
 const (
+	defaultFirstByte   = 30 * time.Minute
 	dialTimeout        = 5 * time.Second
 	idlePerWorker      = 512
 	idleTimeout        = 90 * time.Second
@@ -61,7 +71,10 @@ func NewTransport(r *Router, o TransportOptions) *Transport {
 			DisableCompression:  true,
 		}
 	}
-	return &Transport{router: r, base: base, ask: !o.KeepStreamOptions}
+	if o.FirstByteTimeout == 0 {
+		o.FirstByteTimeout = defaultFirstByte
+	}
+	return &Transport{router: r, base: base, ask: !o.KeepStreamOptions, firstByte: o.FirstByteTimeout}
 }
 
 // CloseIdleConnections closes the base transport's idle connections.
@@ -120,15 +133,26 @@ func (t *Transport) route(req *http.Request, api API) (*http.Response, error) {
 	}
 }
 
-// attempt sends the request to the Selection's current target. A response with a
-// cause is one that another worker might better.
+// attempt sends the request to the Selection's current target and waits for the
+// first byte of the answer. A response with a cause is one that another worker
+// might better.
 func (t *Transport) attempt(req *http.Request, sel *Selection) (*http.Response, error) {
-	out, swallow := t.outgoing(req, sel)
+	ctx, cancel := context.WithCancelCause(req.Context())
+	if t.firstByte > 0 {
+		timer := time.AfterFunc(t.firstByte, func() { cancel(errFirstByte) })
+		defer timer.Stop()
+	}
+	sel.hold()
+	defer sel.touch()
+	out, swallow := t.outgoing(req.WithContext(ctx), sel)
 	resp, err := t.base.RoundTrip(out)
 	if err != nil {
+		err = because(ctx, err)
+		cancel(nil)
 		sel.reportFailure(err)
 		return nil, err
 	}
+	resp.Body = &cancelBody{ReadCloser: resp.Body, cancel: cancel}
 	if retryable(resp.StatusCode) {
 		return resp, &statusError{status: resp.StatusCode}
 	}
@@ -140,15 +164,30 @@ func (t *Transport) attempt(req *http.Request, sel *Selection) (*http.Response, 
 	// Nothing reaches the client before the first byte is here, so that until then
 	// another worker can be tried.
 	first, err := peek(resp.Body)
-	if err != nil && len(first) == 0 && !(errors.Is(err, io.EOF) && resp.ContentLength == 0) {
+	if len(first) == 0 && err != nil && !(errors.Is(err, io.EOF) && resp.ContentLength == 0) {
 		discard(resp)
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
+		err = because(ctx, err)
 		sel.reportFailure(err)
 		return nil, err
 	}
-	body := &peeked{first: first, err: err, rest: resp.Body}
+	watch(resp, &peeked{first: first, err: err, rest: resp.Body}, sel, swallow)
+	return resp, nil
+}
+
+// because prefers the reason for which we cancelled to the error that followed.
+func because(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// watch puts body into resp such that the Selection learns what passes and ends
+// with it.
+func watch(resp *http.Response, body io.ReadCloser, sel *Selection, swallow bool) {
 	switch mediaType(resp.Header) {
 	case contentEventStream:
 		resp.Body = newStreamBody(body, sel, swallow)
@@ -159,7 +198,6 @@ func (t *Transport) attempt(req *http.Request, sel *Selection) (*http.Response, 
 	default:
 		resp.Body = newPlainBody(body, sel, nil)
 	}
-	return resp, nil
 }
 
 // outgoing builds the request for the current target. swallow says that usage

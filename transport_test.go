@@ -226,6 +226,31 @@ func TestCancelAtEveryStageReleases(t *testing.T) {
 	}
 }
 
+func TestASilentWorkerIsGivenUp(t *testing.T) {
+	t.Parallel()
+	for _, at := range []fleettest.HangPoint{fleettest.HangBeforeHeaders, fleettest.HangBeforeFirstToken} {
+		r := newRig(t, rigConfig{
+			engines: 2, transport: kvsteer.TransportOptions{FirstByteTimeout: 300 * time.Millisecond},
+			// A held Selection is not a forgotten one.
+			options: []kvsteer.Option{kvsteer.WithMaxIdle(50 * time.Millisecond)},
+		})
+		r.engines[1].Faults().Hang(at)
+		n := 0
+		for range 4 { // some of them meet the silent one first
+			a := r.post("/v1/chat/completions", chatBody("hello", true))
+			require.Equal(t, http.StatusOK, a.status, a.body)
+			require.Contains(t, a.body, "[DONE]")
+			o := r.observed.nextOutcome(t, n)
+			require.NoError(t, o.Err)
+			require.False(t, o.Reaped)
+			require.Equal(t, "w0", o.Decision.Winner().Name)
+			n++
+		}
+		r.idle()
+		r.engines[1].Faults().Clear()
+	}
+}
+
 func TestClosingABodyEarlyReleases(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigConfig{engines: 1, engine: func(_ int, c *fleettest.Config) { c.OutputTokens = 200; c.Speed = 10 }})

@@ -1,0 +1,89 @@
+package kvsteer_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/fleet/fleettest"
+)
+
+// manyWorkers is a router over n workers of one fake engine's address: what is
+// measured is the router, not the engines.
+func manyWorkers(tb testing.TB, n int) *kvsteer.Router {
+	tb.Helper()
+	e := fleettest.New(tb, fleettest.Config{Name: "e", Model: testModel, Speed: 1000})
+	workers := make([]fleet.Worker, n)
+	for i := range workers {
+		workers[i] = fleet.Worker{Name: fmt.Sprintf("w%02d", i), URL: e.URL(), Models: []string{testModel}}
+	}
+	f, err := fleet.New(fleet.Options{
+		Discoverer: fleet.Static(workers...), ProbeInterval: time.Minute, ScrapeInterval: time.Minute,
+	})
+	require.NoError(tb, err)
+	require.Eventually(tb, func() bool { return f.Snapshot().Routable() == n }, 10*time.Second, time.Millisecond)
+	r, err := kvsteer.New(kvsteer.WithFleet(f), kvsteer.WithSeed(1))
+	require.NoError(tb, err)
+	tb.Cleanup(func() {
+		require.NoError(tb, r.Close())
+		require.NoError(tb, f.Close())
+	})
+	return r
+}
+
+func randomTokens(seed uint64, n int) []uint32 {
+	r := rand.New(rand.NewPCG(seed, seed))
+	ids := make([]uint32, n)
+	for i := range ids {
+		ids[i] = r.Uint32N(150_000)
+	}
+	return ids
+}
+
+// BenchmarkSelect is the whole path with 16,000 given token ids, 64 workers and
+// a thousand prefixes resident (1M blocks): choose, book, release.
+func BenchmarkSelect(b *testing.B) {
+	r := manyWorkers(b, 64)
+	const prefixes, tokens = 1000, 16_000
+	prompts := make([][]uint32, 64)
+	for i := range prefixes {
+		ids := randomTokens(uint64(i), tokens)
+		if i < len(prompts) {
+			prompts[i] = ids
+		}
+		s, err := r.Select(b.Context(), &kvsteer.Request{API: kvsteer.Completions, Model: testModel, TokenIDs: ids})
+		require.NoError(b, err)
+		s.Done(kvsteer.Usage{})
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		s, err := r.Select(b.Context(), &kvsteer.Request{API: kvsteer.Completions, Model: testModel, TokenIDs: prompts[i%len(prompts)]})
+		if err != nil {
+			b.Fatal(err)
+		}
+		s.Done(kvsteer.Usage{})
+	}
+}
+
+// The whole path must not allocate per worker or per token.
+func TestSelectAllocations(t *testing.T) {
+	for _, n := range []int{2, 64} {
+		r := manyWorkers(t, n)
+		ids := randomTokens(1, 4096)
+		req := &kvsteer.Request{API: kvsteer.Completions, Model: testModel, TokenIDs: ids}
+		allocs := testing.AllocsPerRun(200, func() {
+			s, err := r.Select(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Done(kvsteer.Usage{})
+		})
+		require.LessOrEqual(t, allocs, 12.0, "%d workers", n)
+	}
+}
