@@ -6,12 +6,13 @@ import (
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
 )
 
-// generated reports whether the message holds anything the model produced.
-func (m *message) generated() bool {
+// generated reports whether the message holds anything the model produced. What
+// repeats earlier deltas as a whole doesn't, once there have been some.
+func (m *message) generated(before int) bool {
 	kind, _ := m.kind.Text()
 	switch {
 	case bytes.HasPrefix(kind, []byte("response.")):
-		return m.responseEvent(kind)
+		return m.responseEvent(kind, before)
 	case bytes.HasPrefix(kind, []byte("content_block")):
 		return m.blockEvent()
 	}
@@ -74,12 +75,14 @@ func (m *message) blockEvent() bool {
 
 // responseEvent looks at the responses API: any delta, a started call (it has
 // the tool's name), or, where a server streams no deltas, what is complete.
-func (m *message) responseEvent(kind []byte) bool {
+func (m *message) responseEvent(kind []byte, before int) bool {
 	switch {
 	case bytes.HasSuffix(kind, []byte(".delta")):
 		return !m.delta.Empty()
 	case string(kind) == "response.output_item.added":
 		return !m.item.Get("name").Empty()
+	case before > 0:
+		return false
 	case string(kind) == "response.output_item.done":
 		return true
 	case string(kind) == "response.output_text.done":

@@ -135,7 +135,7 @@ func (r *Reader) Read(data []byte) Chunk {
 			c |= UsageOnly
 		}
 	}
-	if m.generated() {
+	if m.generated(r.chunks) {
 		c |= Content
 		r.chunks++
 	}
@@ -150,56 +150,76 @@ func (r *Reader) Read(data []byte) Chunk {
 
 // report merges every usage in the message.
 func (r *Reader) report(m *message) bool {
-	// message_delta repeats counts of message_start, sometimes as 0.
-	grow := m.kind.Is("message_delta")
-	found := r.merge(m.usage, grow)
-	found = r.merge(m.meta, grow) || found
-	found = r.merge(m.response.Get("usage"), grow) || found
-	return r.merge(m.message.Get("usage"), grow) || found
+	found := r.merge(m.usage, m.kind.Is("message_delta") && idle(m.usage))
+	found = r.merge(m.meta, false) || found
+	found = r.merge(m.response.Get("usage"), false) || found
+	return r.merge(m.message.Get("usage"), false) || found
+}
+
+// idle reports whether the usage of a message_delta counts no prompt tokens at
+// all. Translators send zeros there that must not undo message_start. Counts
+// above zero do replace it: vLLM starts with the whole prompt as input_tokens,
+// and at the end takes off what it then reports as cached.
+func idle(u jsonscan.Value) bool {
+	for _, key := range [...]string{"input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"} {
+		if n, ok := u.Get(key).Int(); ok && n > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // merge takes the counts of one usage object; what it lacks stays as it was.
-func (r *Reader) merge(u jsonscan.Value, grow bool) bool {
+func (r *Reader) merge(u jsonscan.Value, outputOnly bool) bool {
 	found := false
 	for it := u.Iter(); it.Next(); {
 		v := it.Value()
-		switch string(it.Key()) {
-		case "prompt_tokens":
-			found = r.in.set(v, grow) || found
-			r.inside = true
-		case "input_tokens":
-			found = r.in.set(v, grow) || found
+		switch key := string(it.Key()); key {
 		case "completion_tokens", "output_tokens":
-			found = r.out.set(v, grow) || found
-		case "prompt_tokens_details", "input_tokens_details":
-			r.inside = true
-			r.read.set(v.Get("cached_tokens"), grow)
-			r.write.set(v.Get("cache_write_tokens"), grow)
+			found = r.out.set(v) || found
 		case "completion_tokens_details", "output_tokens_details":
-			r.reasoning.set(v.Get("reasoning_tokens"), grow)
+			r.reasoning.set(v.Get("reasoning_tokens"))
 		case "reasoning_tokens":
-			r.reasoning.set(v, grow)
-		case "cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens":
-			r.read.set(v, grow)
-		case "cache_creation_input_tokens":
-			r.write.set(v, grow)
+			r.reasoning.set(v)
 		default:
+			if !outputOnly {
+				found = r.mergePrompt(key, v) || found
+			}
 		}
 	}
 	return found
 }
 
-// set takes a number if v is a sane one. With grow it never falls.
-func (c *count) set(v jsonscan.Value, grow bool) bool {
+func (r *Reader) mergePrompt(key string, v jsonscan.Value) bool {
+	switch key {
+	case "prompt_tokens":
+		r.inside = true
+		return r.in.set(v)
+	case "input_tokens":
+		return r.in.set(v)
+	case "prompt_tokens_details", "input_tokens_details":
+		if v.Exists() {
+			r.inside = true
+			r.read.set(v.Get("cached_tokens"))
+			r.write.set(v.Get("cache_write_tokens"))
+			r.write.set(v.Get("created_cache_tokens"))
+		}
+	case "cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens":
+		r.read.set(v)
+	case "cache_creation_input_tokens":
+		r.write.set(v)
+	default:
+	}
+	return false
+}
+
+// set takes a number if v is a sane one.
+func (c *count) set(v jsonscan.Value) bool {
 	n, ok := v.Int()
 	if !ok || n < 0 {
 		return false
 	}
-	n = min(n, math.MaxInt32)
-	if !grow || int(n) > c.n || !c.known {
-		c.n = int(n)
-	}
-	c.known = true
+	*c = count{n: int(min(n, math.MaxInt32)), known: true}
 	return true
 }
 

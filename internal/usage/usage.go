@@ -7,8 +7,9 @@ type Usage struct {
 	Uncached int
 	// CacheRead are the prompt tokens served from a cache.
 	CacheRead int
-	// CacheWrite are the prompt tokens computed and stored at a price of their
-	// own (Anthropic); engines don't report it.
+	// CacheWrite are the prompt tokens that were computed and then stored in a
+	// cache, where that is reported apart: providers charge for it. What had to be
+	// computed is Uncached + CacheWrite.
 	CacheWrite int
 	// Output are the generated tokens, reasoning included.
 	Output int

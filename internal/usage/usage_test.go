@@ -47,6 +47,15 @@ func TestUsageShapes(t *testing.T) {
 			`{"type":"message_start","message":{"usage":{"input_tokens":25,"cache_read_input_tokens":7,"output_tokens":1}}}`,
 			`{"type":"message_delta","usage":{"input_tokens":0,"cache_read_input_tokens":0,"output_tokens":15}}`,
 		}, want: Usage{Uncached: 25, CacheRead: 7, Output: 15, CachedKnown: true}},
+		"messages, cached at the end": {chunks: []string{
+			`{"type":"message_start","message":{"usage":{"input_tokens":19,"output_tokens":0}}}`,
+			`{"type":"message_delta","usage":{"input_tokens":2,"cache_read_input_tokens":16,"cache_creation_input_tokens":1,"output_tokens":15}}`,
+		}, want: Usage{Uncached: 2, CacheRead: 16, CacheWrite: 1, Output: 15, CachedKnown: true}},
+		"messages, all cached": {chunks: []string{
+			`{"type":"message_start","message":{"usage":{"input_tokens":16,"output_tokens":0}}}`,
+			`{"type":"message_delta","usage":{"input_tokens":0,"cache_read_input_tokens":16,"output_tokens":15}}`,
+		}, want: Usage{CacheRead: 16, Output: 15, CachedKnown: true}},
+		"created":         {chunks: []string{`{"usage":{"prompt_tokens":20,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":16,"created_cache_tokens":3}}}`}, want: Usage{Uncached: 1, CacheRead: 16, CacheWrite: 3, Output: 1, CachedKnown: true}},
 		"messages body":   {chunks: []string{`{"type":"message","content":[{"type":"text","text":"a"}],"usage":{"input_tokens":25,"output_tokens":15}}`}, want: Usage{Uncached: 25, Output: 15}},
 		"sglang":          {chunks: []string{`{"text":"a","meta_info":{"id":"x","prompt_tokens":20,"completion_tokens":2,"cached_tokens":16}}`}, want: Usage{Uncached: 4, CacheRead: 16, Output: 2, CachedKnown: true}},
 		"translated":      {chunks: []string{`{"usage":{"prompt_tokens":135,"completion_tokens":15,"cache_read_input_tokens":100,"cache_creation_input_tokens":10,"prompt_tokens_details":{"cached_tokens":100}}}`}, want: Usage{Uncached: 25, CacheRead: 100, CacheWrite: 10, Output: 15, CachedKnown: true}},

@@ -45,7 +45,7 @@ func irrelevant(field string) bool {
 		"max_tokens", "max_completion_tokens", "max_output_tokens", "min_tokens", "stop", "stop_sequences",
 		"stop_token_ids", "include_stop_str_in_output", "ignore_eos", "skip_special_tokens",
 		"spaces_between_special_tokens", "service_tier", "priority", "cache_salt", "request_id", "session_id",
-		"return_token_ids", "return_tokens_as_token_ids", "kv_transfer_params", "ec_transfer_params",
+		"return_token_ids", "return_tokens_as_token_ids", "ec_transfer_params",
 		"safety_identifier", "prompt_cache_key", "encoding_format", "dimensions", "background":
 		return true
 	default:

@@ -49,13 +49,20 @@ func (s tokenize) plan(r *Request) (endpoint, error) {
 // inexpressible names a field that the endpoint can't take, "" if there is none.
 // The names are ours, not the client's.
 func inexpressible(o jsonscan.Object) string {
-	// They reach the template, or decide what does.
+	// They reach the template, or decide what does, as of vLLM 0.32.
 	for _, key := range [...]string{
 		"documents", "reasoning_effort", "reasoning", "thinking", "functions", "function_call", "prompt_embeds",
+		"mm_payload",
 	} {
 		if !o.Value(key).Empty() {
 			return key
 		}
+	}
+	if format := o.Value("response_format"); format.Exists() && !format.Get("type").Is("text") {
+		return "response_format" // some renderers describe it to the model
+	}
+	if o.Value("kv_transfer_params").Get("prompt_token_ids").Exists() {
+		return "kv_transfer_params" // ids of a prefill stage, in place of the messages
 	}
 	choice := o.Value("tool_choice")
 	if !o.Value("tools").Empty() && choice.Exists() && !choice.Is("auto") {
