@@ -51,7 +51,9 @@ type Config struct {
 	// Decoder is used by this Follower alone. nil is a new [wire.Decoder].
 	Decoder Decoder
 	// ReplayTimeout is how long a replay may stand still before it counts as
-	// unanswered. An engine answers between two steps, so allow for a long one.
+	// unanswered. An engine answers between two steps, so allow for a long one;
+	// live messages wait meanwhile. After an unanswered replay the next is asked
+	// for no sooner than ReplayTimeout later, then twice and four times that.
 	// 0 or less is DefaultReplayTimeout, 5 s.
 	ReplayTimeout time.Duration
 	// CheckEvery is how often the publisher is asked to prove that it is still
@@ -62,9 +64,8 @@ type Config struct {
 	// StaleAfter is how long, after a disconnection, what is known is kept. 0 or
 	// less is DefaultStaleAfter, 30 s.
 	StaleAfter time.Duration
-	// RetryMin and RetryMax bound the pause before dialling again and before
-	// asking for a replay again that went unanswered. The pause doubles from
-	// RetryMin and is shortened by up to half at random. 0 or less are
+	// RetryMin and RetryMax bound the pause before dialling again. It doubles
+	// from RetryMin and is shortened by up to half at random. 0 or less are
 	// DefaultRetryMin, 100 ms, and DefaultRetryMax, 10 s.
 	RetryMin, RetryMax time.Duration
 	// Now tells the time for [Stats]; nil is time.Now.

@@ -228,7 +228,6 @@ func TestRestarts(t *testing.T) {
 		"seen, as many messages":    {func(w *world) { w.pipe.Restart() }, []string{"S7", "S8", "R7"}, 0},
 		"seen, more messages":       {func(w *world) { w.pipe.Restart() }, []string{"S7", "S8", "S9", "R9", "S5"}, 0},
 		"unseen":                    {func(w *world) { w.pipe.RestartUnseen() }, []string{"S7"}, 0},
-		"unseen, silent since":      {func(w *world) { w.pipe.RestartUnseen() }, nil, 0},
 		"unseen, the first lost":    {func(w *world) { w.pipe.RestartUnseen() }, []string{"S7", "S8"}, 1},
 		"unseen, overtaken exactly": {func(w *world) { w.pipe.RestartUnseen() }, []string{"S7", "S8", "S9", "S5"}, 3},
 		"unseen, overtaken far":     {func(w *world) { w.pipe.RestartUnseen() }, []string{"S7", "S8", "S9", "S5", "S6"}, 4},
@@ -251,6 +250,39 @@ func TestRestarts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A restart behind a relay with nothing said since can't be told from a publisher
+// that remembers nothing: what is known goes, and the next message settles it.
+func TestEmptyReplay(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.start()
+		w.publish("S1", "S2")
+		w.restart(w.pipe.RestartUnseen)
+		w.pass(2 * follow.DefaultCheckEvery)
+		w.expectLess(follow.ReasonUnanswered)
+		w.expectBlocks()
+		w.publish("S3")
+		w.expectExact()
+		w.pass(2 * follow.DefaultCheckEvery)
+		w.publish("S4")
+		w.expectExact()
+	})
+	inWorld(t, func(w *world) {
+		w.open(follow.PipeOptions{ReplayBatches: -1})
+		w.start()
+		w.publish("S1", "S2")
+		w.pass(2 * follow.DefaultCheckEvery)
+		w.publish("S3")
+		w.pass(time.Hour)
+		w.publish("S4")
+		w.expectLess(follow.ReasonUnanswered)
+		w.expectBlocks(3, 4)
+		w.restart(w.pipe.RestartUnseen)
+		w.publish("S5")
+		w.expectExact("number 0 is the start of a history")
+	})
 }
 
 // Live Removed(A) arrives while a replay that contains an older Stored(A) runs.

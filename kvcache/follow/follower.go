@@ -59,8 +59,10 @@ type Follower struct {
 	askAgain  time.Time
 	pause     time.Duration
 	nextCheck time.Time
-	// alive: this connection has brought something.
-	alive bool
+	// alive: this connection has brought something; live: live messages.
+	alive, live bool
+	// hollow: the publisher of this connection keeps nothing for replays.
+	hollow bool
 }
 
 // Start dials the endpoint and follows it until Close. An error means a mistake
@@ -116,7 +118,7 @@ func (f *Follower) run(conn Conn) {
 	f.target(f.cfg.Endpoint.Rank)
 	var pause time.Duration
 	for conn != nil {
-		f.alive = false
+		f.alive, f.live, f.hollow = false, false, false
 		err := f.session(conn)
 		if closeErr := conn.Close(); closeErr != nil {
 			f.log(slog.LevelDebug, "closing the event stream", slog.Any("error", closeErr))
@@ -241,7 +243,10 @@ func (f *Follower) receive(ctx context.Context, conn Conn) error {
 			return err
 		}
 		f.count(func(s *Stats) { s.Messages++; s.LastMessage = f.cfg.Now() })
-		f.alive, f.lostAt, f.failedChecks = true, time.Time{}, 0
+		if !f.alive {
+			f.alive, f.askAgain, f.pause = true, time.Time{}, 0 // it is up: a replay may work now
+		}
+		f.live, f.lostAt, f.failedChecks = true, time.Time{}, 0
 		if err := f.place(conn, m); err != nil {
 			return err
 		}
@@ -270,7 +275,7 @@ func (f *Follower) duties(conn Conn) error {
 		return nil
 	}
 	f.nextCheck = time.Now().Add(f.cfg.CheckEvery)
-	if f.cfg.Endpoint.Replay == "" {
+	if !f.replays() {
 		if f.busy == ReasonStarting {
 			f.busy = ReasonNoReplay // until the first message
 		}

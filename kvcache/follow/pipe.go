@@ -82,8 +82,13 @@ func (p *Pipe) PublishTopic(topic string, payload []byte) uint64 {
 		p.lose--
 		return m.Seq
 	}
+	p.deliverLocked(m)
+	return m.Seq
+}
+
+func (p *Pipe) deliverLocked(m Message) {
 	for c := range p.conns {
-		if len(c.queue) >= p.hwm || !strings.HasPrefix(topic, c.topic) {
+		if len(c.queue) >= p.hwm || !strings.HasPrefix(m.Topic, c.topic) {
 			continue
 		}
 		own := m
@@ -91,7 +96,6 @@ func (p *Pipe) PublishTopic(topic string, payload []byte) uint64 {
 		c.queue = append(c.queue, own)
 		c.signal()
 	}
-	return m.Seq
 }
 
 // Next returns the sequence number of the next message.
@@ -111,10 +115,19 @@ func (p *Pipe) Subscribers() int {
 // The faults below are what real publishers and networks do.
 
 // Lose makes the next n messages reach no subscriber; a replay still has them.
+// It replaces an earlier call's n, so that 0 ends the loss.
 func (p *Pipe) Lose(n int) {
 	p.hub.mu.Lock()
 	defer p.hub.mu.Unlock()
-	p.lose += n
+	p.lose = max(0, n)
+}
+
+// Forge sends m as it is to every subscriber, past the numbering and the replay
+// ring, as a second publisher on the address would.
+func (p *Pipe) Forge(m Message) {
+	p.hub.mu.Lock()
+	defer p.hub.mu.Unlock()
+	p.deliverLocked(m)
 }
 
 // Burn uses up one sequence number without a message, as an engine does whose

@@ -66,6 +66,9 @@ func (f *Follower) join(m Message) {
 		why = ReasonUnanswered
 	}
 	f.begin(m.Seq, why)
+	if m.Seq == 0 {
+		f.hollow = false // another publisher, perhaps with a memory
+	}
 	f.recoverable = why == ReasonUnanswered && m.Seq > 0
 	f.accept(m)
 }

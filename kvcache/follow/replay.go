@@ -20,6 +20,10 @@ var (
 const (
 	// replayFactor times ReplayTimeout bounds a replay that never stands still.
 	replayFactor = 60
+	// maxPauses times ReplayTimeout is the longest pause after an unanswered
+	// replay: live messages wait while one is waited for, so a replay address
+	// that never answers must not take much of the time.
+	maxPauses = 4
 	// proofDepth is how many messages before the latest are part of a proof.
 	proofDepth = 63
 	// maxRebirths bounds how often a publisher may restart within one sync.
@@ -28,8 +32,11 @@ const (
 
 // mayReplay reports whether asking for a replay makes sense now.
 func (f *Follower) mayReplay() bool {
-	return f.cfg.Endpoint.Replay != "" && !time.Now().Before(f.askAgain)
+	return f.replays() && !time.Now().Before(f.askAgain)
 }
+
+// replays reports whether there is a replay to ask for at all.
+func (f *Follower) replays() bool { return f.cfg.Endpoint.Replay != "" && !f.hollow }
 
 // replay asks for the messages from number from on. It returns nil after the end
 // marker, fn's error, errUnanswered, or an error that ends the connection.
@@ -61,7 +68,7 @@ func (f *Follower) replay(conn Conn, from uint64, fn func(Message) error) error 
 	// and if only the replay address is wrong, live messages still count.
 	f.count(func(s *Stats) { s.Unanswered++ })
 	f.log(slog.LevelDebug, "replay unanswered", slog.Uint64("from", from), slog.Any("error", err))
-	f.pause = nextPause(f.pause, f.cfg.RetryMin, f.cfg.RetryMax)
+	f.pause = nextPause(f.pause, f.cfg.ReplayTimeout, maxPauses*f.cfg.ReplayTimeout)
 	f.askAgain = time.Now().Add(jitter(f.pause))
 	return errUnanswered
 }
@@ -89,6 +96,8 @@ func (f *Follower) restart(conn Conn) error {
 			return nil
 		})
 		switch {
+		case err == nil && !begun && f.live:
+			return f.empty()
 		case err == nil:
 			if !begun {
 				f.begin(0, ReasonNone) // it has published nothing yet
@@ -108,6 +117,16 @@ func (f *Follower) restart(conn Conn) error {
 	return errUnanswered
 }
 
+// empty deals with a replay of nothing from a publisher whose messages have come
+// on this connection. Either it keeps none, and asking again would be to forget
+// again; or it restarted behind a relay and is silent since, and will go on with
+// number 0.
+func (f *Follower) empty() error {
+	f.hollow, f.unproven = true, true
+	f.doubt(ReasonUnanswered)
+	return errUnanswered
+}
+
 // begin starts a history at number seq with an empty index, complete if seq is 0
 // and otherwise a lower bound for the reason why.
 func (f *Follower) begin(seq uint64, why Reason) {
@@ -119,6 +138,7 @@ func (f *Follower) begin(seq uint64, why Reason) {
 	f.next, f.placed, f.heard = seq, true, true
 	f.base, f.stray = nil, nil
 	f.recoverable, f.unproven = false, false
+	f.count(func(s *Stats) { s.Next = seq })
 }
 
 // lose gives up the messages before number seq. What they removed is unknown, so
@@ -128,6 +148,7 @@ func (f *Follower) lose(seq uint64, why Reason) {
 	f.log(slog.LevelWarn, "event messages lost", slog.Uint64("from", f.next), slog.Uint64("to", seq-1))
 	f.clear(why)
 	f.next = seq
+	f.count(func(s *Stats) { s.Next = seq })
 }
 
 // catchUp has the publisher prove that it is still the one whose messages were
