@@ -1,82 +1,143 @@
 package kvcache
 
 import (
-	"slices"
 	"sync"
-	"time"
+	"sync/atomic"
 )
 
 // Index records which owner holds which block, in which tier. It is safe for
-// concurrent use. It starts no goroutine and needs no closing.
+// concurrent use: Match, Trust and BlockSize take no lock, everything else takes
+// one for a short time. It starts no goroutine and needs no closing.
+//
+// Blocks are found by keys of our own; what an engine calls them matters only to
+// its own events.
 type Index struct {
-	mu     sync.Mutex
-	opts   Options
-	owners map[Owner]*ownerState
-	lastID uint64
-	gone   Counters
+	// What readers see without the lock.
+	arena arena
+	heads heads
+	pages atomic.Pointer[runPages]
+	slots atomic.Pointer[slotTable]
+	due   atomic.Int64 // when the next booking ends, Unix nanoseconds; 0 for none
+	notes notePool
+	opts  Options
+
+	mu  sync.Mutex
+	mem memory
+	// Runs are numbered from 1 to topRun; freeRun starts the list of unused ones.
+	topRun, freeRun uint32
+	hand            uint32 // the last run that eviction looked at
+	owners          []*owner
+	freeSlots       []uint16
+	lastOwner       uint64
+	joined          int
+	cur             cover
+	lapses          []lapse
+	booking         []uint32
+	adopting        []parent
+	blocks, pairs   int
+	booked          int
+	orphans         int64
+	gone            Counters
 }
 
-type ownerState struct {
-	name      string
-	trust     Trust
-	blockSize int
-	entries   map[EngineHash]*entry
-	orphans   int
-	held      map[Key][]EngineHash // known entries by own key
-	full      map[int]bool         // full-attention groups seen
-	other     map[int]bool         // groups that are not
-	booked    []booking            // least recently booked first
-	capacity  int
-	Counters
+// slotTable is what readers see of owners. It is replaced when it grows, and
+// changed only under the lock.
+type slotTable struct {
+	ids   []atomic.Uint64
+	trust []atomic.Uint32
+	size  []atomic.Int64
 }
 
-type entry struct {
-	key   Key
-	known bool
-	// What is needed to compute key once the parent is known.
-	parent    EngineHash
-	tokens    []uint32
-	extras    []Extra
-	blockSize int
-	counts    map[groupTier]int
-}
+// slotBits of an owner's number are its slot, the rest is never used again.
+const (
+	slotBits = 16
+	slotsMax = 1<<slotBits - 1
+)
 
-type groupTier struct {
-	group int
-	tier  Tier
-}
+func (o Owner) slot() uint16 { return uint16(o.id) }
 
-type booking struct {
-	key    Key
-	expiry time.Time
+func (t *slotTable) is(slot int, o Owner) bool {
+	return o.id != 0 && slot < len(t.ids) && t.ids[slot].Load() == o.id
 }
 
 // NewIndex returns an empty index.
 func NewIndex(opts Options) *Index {
-	return &Index{opts: opts.withDefaults(), owners: map[Owner]*ownerState{}}
+	x := &Index{opts: opts.withDefaults()}
+	x.mem = memory{max: x.opts.MaxBytes, reserve: x.opts.MaxBytes / reserveShare}
+	x.arena.mem = &x.mem
+	x.pages.Store(&runPages{})
+	x.slots.Store(&slotTable{})
+	return x
+}
+
+// owner returns what is known of o, nil if it has left.
+func (x *Index) owner(o Owner) *owner {
+	if slot := int(o.slot()); o.id != 0 && slot < len(x.owners) {
+		if s := x.owners[slot]; s != nil && s.id == o {
+			return s
+		}
+	}
+	return nil
 }
 
 // Join adds an owner: one data-parallel rank of one worker instance. It starts
-// empty and [Blind]. The name is for people; it need not be unique.
+// empty and [Blind]. The name is for people; it need not be unique. There may be
+// 65,535 owners at a time; beyond that Join returns the zero Owner, for which
+// nothing is ever held.
 func (x *Index) Join(name string) Owner {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.lastID++
-	o := Owner{x.lastID}
-	s := &ownerState{name: name}
-	s.reset()
-	x.owners[o] = s
-	return o
+	var slot uint16
+	if n := len(x.freeSlots); n > 0 {
+		slot, x.freeSlots = x.freeSlots[n-1], x.freeSlots[:n-1]
+	} else {
+		if len(x.owners) >= slotsMax {
+			return Owner{}
+		}
+		slot = uint16(len(x.owners))
+		x.owners = append(x.owners, nil)
+		x.growSlots()
+	}
+	x.lastOwner++
+	s := &owner{id: Owner{x.lastOwner<<slotBits | uint64(slot)}, slot: slot, name: name}
+	x.owners[slot] = s
+	x.joined++
+	t := x.slots.Load()
+	t.trust[slot].Store(uint32(Blind))
+	t.size[slot].Store(0)
+	t.ids[slot].Store(s.id.id)
+	return s.id
+}
+
+func (x *Index) growSlots() {
+	old := x.slots.Load()
+	if len(x.owners) <= len(old.ids) {
+		return
+	}
+	n := max(8, 2*len(old.ids))
+	t := &slotTable{make([]atomic.Uint64, n), make([]atomic.Uint32, n), make([]atomic.Int64, n)}
+	for i := range old.ids {
+		t.ids[i].Store(old.ids[i].Load())
+		t.trust[i].Store(old.trust[i].Load())
+		t.size[i].Store(old.size[i].Load())
+	}
+	x.slots.Store(t)
 }
 
 // Leave removes an owner and frees what it holds. o is never valid again.
 func (x *Index) Leave(o Owner) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if s := x.owners[o]; s != nil {
-		x.gone.Add(&s.Counters)
-		delete(x.owners, o)
+	s := x.owner(o)
+	if s == nil {
+		return
 	}
+	x.slots.Load().ids[s.slot].Store(0)
+	x.clear(s)
+	x.gone.Add(&s.Counters)
+	x.owners[s.slot] = nil
+	x.freeSlots = append(x.freeSlots, s.slot)
+	x.joined--
 }
 
 // Clear forgets everything that an owner holds, its block size included; its
@@ -84,385 +145,37 @@ func (x *Index) Leave(o Owner) {
 func (x *Index) Clear(o Owner) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if s := x.owners[o]; s != nil {
-		s.reset()
-	}
-}
-
-func (s *ownerState) reset() {
-	s.blockSize, s.orphans, s.booked = 0, 0, nil
-	s.entries = map[EngineHash]*entry{}
-	s.held = map[Key][]EngineHash{}
-	s.full, s.other = map[int]bool{}, map[int]bool{}
-}
-
-// Apply makes one event of o's engine part of the index. Events of one owner
-// must come in the engine's order. Nothing of e is kept.
-func (x *Index) Apply(o Owner, e *Event) Outcome {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	s := x.owners[o]
-	if s == nil {
-		x.gone.Ignored[ReasonOwner]++
-		return Outcome{Reason: ReasonOwner}
-	}
-	s.expire(x.opts.Now())
-	var out Outcome
-	switch e.Kind {
-	case Stored:
-		out = s.store(e, x.opts.MaxOrphans)
-	case Removed:
-		out = s.remove(e)
-	case Cleared:
-		out = Outcome{Verdict: Applied, Applied: len(s.pairs())}
-		s.reset()
-	default:
-		out.Reason = ReasonKind
-	}
-	s.Count(e.Kind, out)
-	return out
-}
-
-func (s *ownerState) store(e *Event, maxOrphans int) Outcome {
-	if reason := s.admit(e); reason != NoReason {
-		return Outcome{Reason: reason}
-	}
-	var out Outcome
-	gt := groupTier{e.Group, e.Tier}
-	if len(e.Tokens) == 0 { // a copy of blocks announced before
-		for _, h := range e.Hashes {
-			if en := s.entries[h]; en != nil {
-				s.raise(en, gt, &out)
-			} else {
-				out.Missed, out.Reason = out.Missed+1, ReasonUnknown
-			}
-		}
-		return out.judge()
-	}
-	s.blockSize = e.BlockSize
-	s.full[e.Group] = true
-	delete(s.other, e.Group)
-	hasher := Hasher{BlockSize: e.BlockSize}
-	parent := e.Parent
-	for i, h := range e.Hashes {
-		tokens := e.Tokens[i*e.BlockSize : (i+1)*e.BlockSize]
-		var extras []Extra
-		if e.Extras != nil {
-			extras = e.Extras[i]
-		}
-		root := i == 0 && !e.HasParent
-		en := s.entries[h]
-		switch p := s.entries[parent]; {
-		case root || p != nil && p.known:
-			var key Key
-			if root {
-				key = hasher.Next(hasher.Root(Scope{e.Adapter, e.Salt}), tokens, extras)
-			} else {
-				key = hasher.Next(p.key, tokens, extras)
-			}
-			// An orphan of that hash waits for another parent: not this block.
-			if en != nil && (!en.known || en.key != key) {
-				s.drop(h, en)
-				en = nil
-			}
-			if en != nil {
-				s.raise(en, gt, &out)
-				break
-			}
-			en = &entry{counts: map[groupTier]int{gt: 1}}
-			s.entries[h] = en
-			s.learn(h, en, key)
-			out.Applied++
-			out.Adopted += s.adopt()
-		case en != nil && (en.known || en.parent == parent && slices.Equal(en.tokens, tokens) && slices.Equal(en.extras, extras)):
-			s.raise(en, gt, &out)
-		default:
-			if en != nil {
-				s.drop(h, en)
-			}
-			if s.orphans >= maxOrphans {
-				out.Missed, out.Reason = out.Missed+1, ReasonOrphanBound
-				break
-			}
-			s.orphans++
-			out.Orphaned++
-			s.entries[h] = &entry{
-				parent: parent, tokens: slices.Clone(tokens), extras: slices.Clone(extras),
-				blockSize: e.BlockSize, counts: map[groupTier]int{gt: 1},
-			}
-		}
-		parent = h
-	}
-	return out.judge()
-}
-
-// admit says whether a Stored event can be used at all.
-func (s *ownerState) admit(e *Event) Reason {
-	switch {
-	case len(e.Hashes) == 0:
-		return ReasonEmpty
-	case e.Attention != FullAttention:
-		if !s.full[e.Group] {
-			s.other[e.Group] = true
-		}
-		return ReasonAttention
-	case len(e.Tokens) == 0 && s.other[e.Group]:
-		return ReasonAttention
-	case e.AdapterUnnamed:
-		return ReasonAdapter
-	case len(e.Tokens) == 0:
-		return NoReason
-	case e.BlockSize < 1 || len(e.Tokens) != len(e.Hashes)*e.BlockSize:
-		return ReasonLength
-	case e.Extras != nil && len(e.Extras) != len(e.Hashes):
-		return ReasonLength
-	case s.blockSize != 0 && s.blockSize != e.BlockSize:
-		return ReasonBlockSize
-	}
-	return NoReason
-}
-
-func (s *ownerState) raise(en *entry, gt groupTier, out *Outcome) {
-	en.counts[gt]++
-	switch {
-	case en.counts[gt] > 1:
-		out.Repeated++
-	case en.known:
-		out.Applied++
-	default:
-		out.Orphaned++
-	}
-	s.confirm(en)
-}
-
-// confirm ends a booking that events have made true.
-func (s *ownerState) confirm(en *entry) {
-	if en.known {
-		if _, ok := s.tier(en.key); ok {
-			s.unbook(en.key)
-		}
-	}
-}
-
-func (s *ownerState) learn(h EngineHash, en *entry, key Key) {
-	en.key, en.known, en.tokens, en.extras = key, true, nil, nil
-	s.held[key] = append(s.held[key], h)
-	s.confirm(en)
-}
-
-// adopt gives keys to the orphans whose parents are known by now.
-func (s *ownerState) adopt() int {
-	n := 0
-	for again := true; again; {
-		again = false
-		for ch, c := range s.entries {
-			if p := s.entries[c.parent]; !c.known && p != nil && p.known {
-				key := Hasher{BlockSize: c.blockSize}.Next(p.key, c.tokens, c.extras)
-				s.learn(ch, c, key)
-				s.orphans--
-				n++
-				again = true
-			}
-		}
-	}
-	return n
-}
-
-func (s *ownerState) remove(e *Event) Outcome {
-	switch {
-	case len(e.Hashes) == 0:
-		return Outcome{Reason: ReasonEmpty}
-	case e.Attention != FullAttention || s.other[e.Group]:
-		return Outcome{Reason: ReasonAttention}
-	}
-	var out Outcome
-	gt := groupTier{e.Group, e.Tier}
-	for _, h := range e.Hashes {
-		en := s.entries[h]
-		switch {
-		case en == nil || en.counts[gt] == 0:
-			out.Missed, out.Reason = out.Missed+1, ReasonUnknown
-			continue
-		case en.counts[gt] > 1:
-			en.counts[gt]--
-			out.Repeated++
-			continue
-		}
-		out.Applied++
-		delete(en.counts, gt)
-		if len(en.counts) == 0 {
-			s.drop(h, en)
-		}
-	}
-	return out.judge()
-}
-
-func (s *ownerState) drop(h EngineHash, en *entry) {
-	delete(s.entries, h)
-	if !en.known {
-		s.orphans--
-		return
-	}
-	hashes := slices.DeleteFunc(s.held[en.key], func(o EngineHash) bool { return o == h })
-	if s.held[en.key] = hashes; len(hashes) == 0 {
-		delete(s.held, en.key)
-	}
-}
-
-// judge derives the verdict from the counts.
-func (out Outcome) judge() Outcome {
-	switch {
-	case out.Orphaned > 0:
-		out.Verdict = Orphaned
-	case out.Applied+out.Adopted > 0:
-		out.Verdict = Applied
-	case out.Repeated > 0:
-		out.Verdict = Duplicate
-	default:
-		out.Verdict = Ignored
-	}
-	return out
-}
-
-// tier returns the fastest tier from which key can be used. With several
-// full-attention groups a block is usable only if each of them has it.
-func (s *ownerState) tier(key Key) (Tier, bool) {
-	best := Tier(NumTiers)
-	for _, h := range s.held[key] {
-		worst := Tier(0)
-		for g := range s.full {
-			mine := Tier(NumTiers)
-			for t := range Tier(NumTiers) {
-				if s.entries[h].counts[groupTier{g, t}] > 0 {
-					mine = t
-					break
-				}
-			}
-			worst = max(worst, mine)
-		}
-		best = min(best, worst)
-	}
-	return best, best < NumTiers
-}
-
-// Book makes keys, a prompt from its start, provisionally resident: a request
-// that will produce them is on its way to o. A booking ends when an event
-// confirms the block, after ttl, or at the owner's capacity. Blocks that are
-// confirmed already are left alone. Booking again renews the ttl.
-func (x *Index) Book(o Owner, keys []Key, ttl time.Duration) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	s := x.owners[o]
-	if s == nil || ttl <= 0 {
-		return
-	}
-	now := x.opts.Now()
-	s.expire(now)
-	// From the last to the first, so that a prompt's end leaves before its start.
-	for _, k := range slices.Backward(keys) {
-		if _, ok := s.tier(k); ok {
-			continue
-		}
-		if !s.unbook(k) {
-			s.Booked++
-		}
-		s.booked = append(s.booked, booking{k, now.Add(ttl)})
-	}
-	s.trim(x.opts.MaxProvisional)
-}
-
-// SetCapacity tells how many blocks o's engine has room for. It bounds the booked
-// blocks of owners that send no events: beyond it those booked least recently
-// leave. 0 removes the bound; [Options.MaxProvisional] always holds.
-func (x *Index) SetCapacity(o Owner, blocks int) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if s := x.owners[o]; s != nil {
-		s.expire(x.opts.Now())
-		s.capacity = max(blocks, 0)
-		s.trim(x.opts.MaxProvisional)
-	}
-}
-
-func (s *ownerState) trim(most int) {
-	if s.capacity > 0 {
-		most = min(most, s.capacity)
-	}
-	if n := len(s.booked) - most; n > 0 {
-		s.booked = slices.Delete(s.booked, 0, n)
-		s.Expired += uint64(n)
-	}
-}
-
-func (s *ownerState) unbook(k Key) bool {
-	n := len(s.booked)
-	s.booked = slices.DeleteFunc(s.booked, func(b booking) bool { return b.key == k })
-	return len(s.booked) < n
-}
-
-func (s *ownerState) expire(now time.Time) {
-	n := len(s.booked)
-	s.booked = slices.DeleteFunc(s.booked, func(b booking) bool { return !now.Before(b.expiry) })
-	s.Expired += uint64(n - len(s.booked))
-}
-
-// Match tells for each of owners how much of a prompt it holds. keys are the
-// prompt's, from its start; hits must be as long as owners, and hits[i] is
-// overwritten with what owners[i] holds: nothing for an owner that left. It does
-// not allocate.
-func (x *Index) Match(keys []Key, owners []Owner, hits []Hit) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	now := x.opts.Now()
-	for i, o := range owners {
-		hits[i] = Hit{}
-		s := x.owners[o]
-		if s == nil {
-			continue
-		}
-		s.expire(now)
-		h := &hits[i]
-		for _, k := range keys {
-			t, ok := s.tier(k)
-			switch {
-			case ok:
-				if h.Confirmed == h.Blocks {
-					h.Confirmed++
-				}
-			case slices.ContainsFunc(s.booked, func(b booking) bool { return b.key == k }):
-				t = TierGPU
-			default:
-				t = NumTiers
-			}
-			if t == NumTiers {
-				break
-			}
-			h.Blocks++
-			h.Tiers[t]++
-		}
+	if s := x.owner(o); s != nil {
+		x.clear(s)
 	}
 }
 
 // BlockSize returns the block size that o's events have, in tokens; 0 while it
 // is unknown.
 func (x *Index) BlockSize(o Owner) int {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if s := x.owners[o]; s != nil {
-		return s.blockSize
+	t, slot := x.slots.Load(), int(o.slot())
+	if !t.is(slot, o) {
+		return 0
 	}
-	return 0
+	size := int(t.size[slot].Load())
+	if !t.is(slot, o) {
+		return 0
+	}
+	return size
 }
 
 // Trust returns how far the knowledge of o can be relied on; [Blind] for an owner
 // that left.
 func (x *Index) Trust(o Owner) Trust {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if s := x.owners[o]; s != nil {
-		return s.trust
+	t, slot := x.slots.Load(), int(o.slot())
+	if !t.is(slot, o) {
+		return Blind
 	}
-	return Blind
+	trust := Trust(t.trust[slot].Load())
+	if !t.is(slot, o) {
+		return Blind
+	}
+	return trust
 }
 
 // SetTrust records how far the knowledge of o can be relied on. The index itself
@@ -470,30 +183,25 @@ func (x *Index) Trust(o Owner) Trust {
 func (x *Index) SetTrust(o Owner, t Trust) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if s := x.owners[o]; s != nil {
-		s.trust = t
+	if s := x.owner(o); s != nil {
+		x.slots.Load().trust[s.slot].Store(uint32(t))
 	}
 }
 
-// Stats returns figures for the whole index. It takes time in proportion to its
-// size.
+// Stats returns figures for the whole index.
 func (x *Index) Stats() Stats {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	out := Stats{Owners: len(x.owners), Budget: x.opts.MaxBytes, Counters: x.gone}
-	blocks := map[Key]bool{}
-	for _, s := range x.owners {
-		s.expire(x.opts.Now())
-		out.Add(&s.Counters)
-		pairs := s.pairs()
-		for k := range pairs {
-			blocks[k] = true
-		}
-		out.Pairs += len(pairs)
-		out.Provisional += len(s.booked)
-		out.Orphans += s.orphans
+	x.expire(expireAll)
+	out := Stats{
+		Owners: x.joined, Blocks: x.blocks, Pairs: x.pairs, Provisional: x.booked, Orphans: int(x.orphans),
+		Bytes: x.mem.used, Budget: x.mem.max, Counters: x.gone,
 	}
-	out.Blocks = len(blocks)
+	for _, s := range x.owners {
+		if s != nil {
+			out.Add(&s.Counters)
+		}
+	}
 	return out
 }
 
@@ -501,27 +209,13 @@ func (x *Index) Stats() Stats {
 func (x *Index) OwnerStats(o Owner) OwnerStats {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	s := x.owners[o]
+	s := x.owner(o)
 	if s == nil {
 		return OwnerStats{}
 	}
-	s.expire(x.opts.Now())
+	x.expire(expireAll)
 	return OwnerStats{
-		Name: s.name, Pairs: len(s.pairs()), Provisional: len(s.booked), Orphans: s.orphans,
-		BlockSize: s.blockSize, Trust: s.trust, Counters: s.Counters,
+		Name: s.name, Pairs: s.pairs, Provisional: len(s.booked.at), Orphans: len(s.orphans),
+		BlockSize: s.blockSize, Trust: Trust(x.slots.Load().trust[s.slot].Load()), Counters: s.Counters,
 	}
-}
-
-// pairs is the set of keys that count as held.
-func (s *ownerState) pairs() map[Key]bool {
-	pairs := map[Key]bool{}
-	for k := range s.held {
-		if _, ok := s.tier(k); ok {
-			pairs[k] = true
-		}
-	}
-	for _, b := range s.booked {
-		pairs[b.key] = true
-	}
-	return pairs
 }

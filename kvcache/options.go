@@ -13,7 +13,8 @@ const (
 type Options struct {
 	// MaxBytes bounds the memory of the whole index, over all owners. When it is
 	// reached, the blocks that no prompt has matched for longest leave, and are
-	// counted as evictions. 0 is DefaultMaxBytes, 1 GiB.
+	// counted as evictions. 0 is DefaultMaxBytes, 1 GiB; the least is MinBytes,
+	// 4 MiB.
 	MaxBytes int64
 	// MaxOrphans bounds the blocks per owner that wait for their parent; those
 	// beyond it are dropped and reported. 0 is DefaultMaxOrphans, 16,384.
@@ -31,6 +32,7 @@ func (o Options) withDefaults() Options {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = DefaultMaxBytes
 	}
+	o.MaxBytes = max(o.MaxBytes, MinBytes)
 	if o.MaxOrphans <= 0 {
 		o.MaxOrphans = DefaultMaxOrphans
 	}

@@ -519,13 +519,11 @@ func (m *Model) OwnerStats(o kvcache.Owner) kvcache.OwnerStats {
 	}
 }
 
-// pairs is the set of keys that count as held.
+// pairs is the set of blocks that are held in any group or booked.
 func (s *modelOwner) pairs() map[kvcache.Key]bool {
 	pairs := map[kvcache.Key]bool{}
 	for k := range s.held {
-		if _, ok := s.tier(k); ok {
-			pairs[k] = true
-		}
+		pairs[k] = true
 	}
 	for k := range s.booked {
 		pairs[k] = true

@@ -15,28 +15,28 @@ func TestModelPassesItsOwnSuite(t *testing.T) {
 	kvcachetest.TestIndex(t, func(o kvcache.Options) kvcachetest.IndexLike { return kvcachetest.NewModel(o) })
 }
 
-// broken is the model with faults put in: a hook for each method that a fault
+// faultyIndex is the model with faults put in: a hook for each method that a fault
 // changes.
-type broken struct {
+type faultyIndex struct {
 	*kvcachetest.Model
 	options func(*kvcache.Options)
-	event   func(*broken, kvcache.Owner, *kvcache.Event) bool // false: not applied
-	match   func(*broken, []kvcache.Key, []kvcache.Owner, []kvcache.Hit)
-	book    func(*broken, kvcache.Owner, []kvcache.Key, time.Duration)
-	leave   func(*broken, kvcache.Owner)
-	clear   func(*broken, kvcache.Owner)
+	event   func(*faultyIndex, kvcache.Owner, *kvcache.Event) bool // false: not applied
+	match   func(*faultyIndex, []kvcache.Key, []kvcache.Owner, []kvcache.Hit)
+	book    func(*faultyIndex, kvcache.Owner, []kvcache.Key, time.Duration)
+	leave   func(*faultyIndex, kvcache.Owner)
+	clear   func(*faultyIndex, kvcache.Owner)
 	noCap   bool
 	known   map[kvcache.EngineHash]bool
 	all     []kvcache.Owner
 }
 
-func (b *broken) Join(name string) kvcache.Owner {
+func (b *faultyIndex) Join(name string) kvcache.Owner {
 	o := b.Model.Join(name)
 	b.all = append(b.all, o)
 	return o
 }
 
-func (b *broken) Apply(o kvcache.Owner, e *kvcache.Event) kvcache.Outcome {
+func (b *faultyIndex) Apply(o kvcache.Owner, e *kvcache.Event) kvcache.Outcome {
 	c := *e
 	if b.event != nil && !b.event(b, o, &c) {
 		return kvcache.Outcome{Verdict: kvcache.Applied}
@@ -47,14 +47,14 @@ func (b *broken) Apply(o kvcache.Owner, e *kvcache.Event) kvcache.Outcome {
 	return b.Model.Apply(o, &c)
 }
 
-func (b *broken) Match(keys []kvcache.Key, owners []kvcache.Owner, hits []kvcache.Hit) {
+func (b *faultyIndex) Match(keys []kvcache.Key, owners []kvcache.Owner, hits []kvcache.Hit) {
 	b.Model.Match(keys, owners, hits)
 	if b.match != nil {
 		b.match(b, keys, owners, hits)
 	}
 }
 
-func (b *broken) Book(o kvcache.Owner, keys []kvcache.Key, ttl time.Duration) {
+func (b *faultyIndex) Book(o kvcache.Owner, keys []kvcache.Key, ttl time.Duration) {
 	if b.book != nil {
 		b.book(b, o, keys, ttl)
 		return
@@ -62,7 +62,7 @@ func (b *broken) Book(o kvcache.Owner, keys []kvcache.Key, ttl time.Duration) {
 	b.Model.Book(o, keys, ttl)
 }
 
-func (b *broken) Leave(o kvcache.Owner) {
+func (b *faultyIndex) Leave(o kvcache.Owner) {
 	if b.leave != nil {
 		b.leave(b, o)
 		return
@@ -70,7 +70,7 @@ func (b *broken) Leave(o kvcache.Owner) {
 	b.Model.Leave(o)
 }
 
-func (b *broken) Clear(o kvcache.Owner) {
+func (b *faultyIndex) Clear(o kvcache.Owner) {
 	if b.clear != nil {
 		b.clear(b, o)
 		return
@@ -78,22 +78,22 @@ func (b *broken) Clear(o kvcache.Owner) {
 	b.Model.Clear(o)
 }
 
-func (b *broken) SetCapacity(o kvcache.Owner, n int) {
+func (b *faultyIndex) SetCapacity(o kvcache.Owner, n int) {
 	if !b.noCap {
 		b.Model.SetCapacity(o, n)
 	}
 }
 
-func onEvent(f func(*kvcache.Event)) broken {
-	return broken{event: func(_ *broken, _ kvcache.Owner, e *kvcache.Event) bool { f(e); return true }}
+func onEvent(f func(*kvcache.Event)) faultyIndex {
+	return faultyIndex{event: func(_ *faultyIndex, _ kvcache.Owner, e *kvcache.Event) bool { f(e); return true }}
 }
 
 // A suite is worth what it rejects.
 func TestSuiteRejectsBrokenIndexes(t *testing.T) {
 	t.Parallel()
-	faults := map[string]broken{
-		"clears ignored": {event: func(_ *broken, _ kvcache.Owner, e *kvcache.Event) bool { return e.Kind != kvcache.Cleared }},
-		"clears everyone": {event: func(b *broken, _ kvcache.Owner, e *kvcache.Event) bool {
+	faults := map[string]faultyIndex{
+		"clears ignored": {event: func(_ *faultyIndex, _ kvcache.Owner, e *kvcache.Event) bool { return e.Kind != kvcache.Cleared }},
+		"clears everyone": {event: func(b *faultyIndex, _ kvcache.Owner, e *kvcache.Event) bool {
 			for _, o := range b.all {
 				if e.Kind == kvcache.Cleared {
 					b.Model.Clear(o)
@@ -101,11 +101,11 @@ func TestSuiteRejectsBrokenIndexes(t *testing.T) {
 			}
 			return true
 		}},
-		"Clear does nothing":  {clear: func(*broken, kvcache.Owner) {}},
-		"removals ignored":    {event: func(_ *broken, _ kvcache.Owner, e *kvcache.Event) bool { return e.Kind != kvcache.Removed }},
-		"departed live on":    {leave: func(*broken, kvcache.Owner) {}},
-		"orphans at the root": onEventKnown(func(b *broken, e *kvcache.Event) { e.HasParent = e.HasParent && b.known[e.Parent] }),
-		"duplicates not counted": onEventKnown(func(b *broken, e *kvcache.Event) {
+		"Clear does nothing":  {clear: func(*faultyIndex, kvcache.Owner) {}},
+		"removals ignored":    {event: func(_ *faultyIndex, _ kvcache.Owner, e *kvcache.Event) bool { return e.Kind != kvcache.Removed }},
+		"departed live on":    {leave: func(*faultyIndex, kvcache.Owner) {}},
+		"orphans at the root": onEventKnown(func(b *faultyIndex, e *kvcache.Event) { e.HasParent = e.HasParent && b.known[e.Parent] }),
+		"duplicates not counted": onEventKnown(func(b *faultyIndex, e *kvcache.Event) {
 			if len(e.Hashes) > 1 && b.known[e.Hashes[0]] && e.Kind == kvcache.Stored {
 				e.Kind = kvcache.Cleared + 1
 			}
@@ -117,21 +117,23 @@ func TestSuiteRejectsBrokenIndexes(t *testing.T) {
 		"salt ignored":      onEvent(func(e *kvcache.Event) { e.Salt = "" }),
 		"extras ignored":    onEvent(func(e *kvcache.Event) { e.Extras = nil }),
 		"unnamed adapter":   onEvent(func(e *kvcache.Event) { e.AdapterUnnamed = false }),
-		"placeholders skip": {event: func(_ *broken, _ kvcache.Owner, e *kvcache.Event) bool {
+		"placeholders skip": {event: func(_ *faultyIndex, _ kvcache.Owner, e *kvcache.Event) bool {
 			return len(e.Tokens) > 0 || e.Kind != kvcache.Stored
 		}},
-		"no orphan bound":      {options: func(o *kvcache.Options) { o.MaxOrphans = 1 << 20 }},
-		"no booking bound":     {options: func(o *kvcache.Options) { o.MaxProvisional = 1 << 20 }},
-		"no capacity":          {noCap: true},
-		"frozen clock":         {options: func(o *kvcache.Options) { t := o.Now(); o.Now = func() time.Time { return t } }},
-		"bookings ignored":     {book: func(*broken, kvcache.Owner, []kvcache.Key, time.Duration) {}},
-		"bookings of the last": {book: func(b *broken, o kvcache.Owner, k []kvcache.Key, d time.Duration) { b.Model.Book(o, k[len(k)/2:], d) }},
-		"booked is confirmed": {match: func(_ *broken, _ []kvcache.Key, _ []kvcache.Owner, hits []kvcache.Hit) {
+		"no orphan bound":  {options: func(o *kvcache.Options) { o.MaxOrphans = 1 << 20 }},
+		"no booking bound": {options: func(o *kvcache.Options) { o.MaxProvisional = 1 << 20 }},
+		"no capacity":      {noCap: true},
+		"frozen clock":     {options: func(o *kvcache.Options) { t := o.Now(); o.Now = func() time.Time { return t } }},
+		"bookings ignored": {book: func(*faultyIndex, kvcache.Owner, []kvcache.Key, time.Duration) {}},
+		"bookings of the last": {book: func(b *faultyIndex, o kvcache.Owner, k []kvcache.Key, d time.Duration) {
+			b.Model.Book(o, k[len(k)/2:], d)
+		}},
+		"booked is confirmed": {match: func(_ *faultyIndex, _ []kvcache.Key, _ []kvcache.Owner, hits []kvcache.Hit) {
 			for i := range hits {
 				hits[i].Confirmed = hits[i].Blocks
 			}
 		}},
-		"holes overlooked": {match: func(b *broken, keys []kvcache.Key, owners []kvcache.Owner, hits []kvcache.Hit) {
+		"holes overlooked": {match: func(b *faultyIndex, keys []kvcache.Key, owners []kvcache.Owner, hits []kvcache.Hit) {
 			more := make([]kvcache.Hit, 1)
 			for i := range hits {
 				if n := int(hits[i].Blocks) + 1; n < len(keys) {
@@ -140,14 +142,14 @@ func TestSuiteRejectsBrokenIndexes(t *testing.T) {
 				}
 			}
 		}},
-		"hits not reset": {match: func(_ *broken, keys []kvcache.Key, _ []kvcache.Owner, hits []kvcache.Hit) {
+		"hits not reset": {match: func(_ *faultyIndex, keys []kvcache.Key, _ []kvcache.Owner, hits []kvcache.Hit) {
 			for i := range hits {
 				if len(keys) == 0 {
 					hits[i].Blocks = 1
 				}
 			}
 		}},
-		"one too many": {match: func(_ *broken, _ []kvcache.Key, _ []kvcache.Owner, hits []kvcache.Hit) {
+		"one too many": {match: func(_ *faultyIndex, _ []kvcache.Key, _ []kvcache.Owner, hits []kvcache.Hit) {
 			for i := range hits {
 				hits[i].Blocks++
 			}
@@ -168,6 +170,6 @@ func TestSuiteRejectsBrokenIndexes(t *testing.T) {
 	}
 }
 
-func onEventKnown(f func(*broken, *kvcache.Event)) broken {
-	return broken{event: func(b *broken, _ kvcache.Owner, e *kvcache.Event) bool { f(b, e); return true }}
+func onEventKnown(f func(*faultyIndex, *kvcache.Event)) faultyIndex {
+	return faultyIndex{event: func(b *faultyIndex, _ kvcache.Owner, e *kvcache.Event) bool { f(b, e); return true }}
 }

@@ -1,0 +1,273 @@
+package kvcache
+
+// batchBlocks is how many blocks of an event are stored between two looks at
+// the budget.
+const batchBlocks = 256
+
+type groupTier struct {
+	group int
+	tier  Tier
+}
+
+// Apply makes one event of o's engine part of the index. Events of one owner
+// must come in the engine's order. Nothing of e is kept.
+func (x *Index) Apply(o Owner, e *Event) Outcome {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s := x.owner(o)
+	if s == nil {
+		x.gone.Ignored[ReasonOwner]++
+		return Outcome{Reason: ReasonOwner}
+	}
+	x.expire(expireAll)
+	var out Outcome
+	switch e.Kind {
+	case Stored:
+		out = x.store(s, e)
+	case Removed:
+		out = x.remove(s, e)
+	case Cleared:
+		out = Outcome{Verdict: Applied, Applied: s.pairs}
+		x.clear(s)
+	default:
+		out.Reason = ReasonKind
+	}
+	x.flush()
+	s.Count(e.Kind, out)
+	return out
+}
+
+// admit says whether a Stored event can be used at all.
+func (s *owner) admit(e *Event) Reason {
+	switch {
+	case len(e.Hashes) == 0:
+		return ReasonEmpty
+	case e.Attention != FullAttention:
+		if !contains(s.full, e.Group) && len(s.other) < groupsMax {
+			if s.other == nil {
+				s.other = map[int]bool{}
+			}
+			s.other[e.Group] = true
+		}
+		return ReasonAttention
+	case len(e.Tokens) == 0 && s.other[e.Group]:
+		return ReasonAttention
+	case e.AdapterUnnamed:
+		return ReasonAdapter
+	case e.Tier >= NumTiers:
+		return ReasonKind
+	case len(s.full)+len(s.counted) >= groupsMax && !contains(s.full, e.Group) && !contains(s.counted, e.Group):
+		return ReasonAttention
+	case len(e.Tokens) == 0:
+		return NoReason
+	case e.BlockSize < 1 || len(e.Tokens) != len(e.Hashes)*e.BlockSize:
+		return ReasonLength
+	case e.Extras != nil && len(e.Extras) != len(e.Hashes):
+		return ReasonLength
+	case s.blockSize != 0 && s.blockSize != e.BlockSize:
+		return ReasonBlockSize
+	}
+	return NoReason
+}
+
+func (x *Index) store(s *owner, e *Event) Outcome {
+	if reason := s.admit(e); reason != NoReason {
+		return Outcome{Reason: reason}
+	}
+	var out Outcome
+	if len(e.Tokens) == 0 {
+		x.copyTo(s, e, &out)
+		return judge(out)
+	}
+	if s.blockSize == 0 {
+		s.blockSize = e.BlockSize
+		x.slots.Load().size[s.slot].Store(int64(e.BlockSize))
+	}
+	if !contains(s.full, e.Group) {
+		x.addGroup(s, e.Group)
+	}
+	p := x.parentOf(s, e)
+	for i := range e.Hashes {
+		if i%batchBlocks == 0 && !x.room() {
+			// Whatever had to leave may include the parent.
+			x.flush()
+			x.makeRoom()
+			if p.ref != 0 {
+				p.ref, p.known = x.lookup(s, p.hash)
+			}
+		}
+		x.storeBlock(s, e, i, &p, &out)
+	}
+	if out.Orphaned > 0 && out.Reason == NoReason && s.Evicted > 0 {
+		out.Reason = ReasonEvicted
+	}
+	return judge(out)
+}
+
+// parent is the block that the next one of an event comes after.
+type parent struct {
+	hash  EngineHash
+	known bool
+	key   Key
+	ref   uint32 // 0 at the root of a chain
+}
+
+func (x *Index) parentOf(s *owner, e *Event) parent {
+	if !e.HasParent {
+		return parent{known: true, key: rootKey(tokenDomain, Scope{e.Adapter, e.Salt})}
+	}
+	p := parent{hash: e.Parent}
+	p.find(x, s)
+	return p
+}
+
+func (p *parent) find(x *Index, s *owner) {
+	if p.ref, p.known = x.lookup(s, p.hash); p.known {
+		p.key = x.keyAt(p.ref)
+	}
+}
+
+// copyTo applies a Stored event without tokens: copies in another tier of blocks
+// announced before.
+func (x *Index) copyTo(s *owner, e *Event, out *Outcome) {
+	gt := groupTier{e.Group, e.Tier}
+	for _, h := range e.Hashes {
+		if ref, ok := x.lookup(s, h); ok {
+			x.raise(s, h, ref, gt, out)
+		} else if _, ok := s.orphans[h]; ok {
+			x.raiseOrphan(s, h, gt, out)
+		} else {
+			out.Missed, out.Reason = out.Missed+1, ReasonUnknown
+		}
+	}
+}
+
+func (x *Index) storeBlock(s *owner, e *Event, i int, p *parent, out *Outcome) {
+	h, gt := e.Hashes[i], groupTier{e.Group, e.Tier}
+	var extras []Extra
+	if e.Extras != nil {
+		extras = e.Extras[i]
+	}
+	local := blockHash(e.Tokens[i*e.BlockSize:(i+1)*e.BlockSize], extras)
+	if !p.known {
+		if ref, ok := x.lookup(s, h); ok {
+			// An engine's hash stands for the block's content: a known one needs
+			// no proof from its parent.
+			x.raise(s, h, ref, gt, out)
+		} else {
+			x.storeOrphan(s, h, orphan{parent: p.hash, local: local}, gt, out)
+		}
+		p.hash = h
+		p.find(x, s)
+		return
+	}
+	key := chain(p.key, local)
+	if ref, ok := x.lookup(s, h); ok {
+		if x.keyAt(ref) == key {
+			x.raise(s, h, ref, gt, out)
+			*p = parent{h, true, key, ref}
+			return
+		}
+		// The hash means another block from now on. What it meant may have been
+		// the parent.
+		x.endHash(s, h, ref)
+		if p.ref != 0 && !x.present(p.ref, p.key) {
+			p.ref = 0
+		}
+	} else if _, ok := s.orphans[h]; ok {
+		x.dropOrphan(s, h)
+	}
+	ref := x.locate(p.ref, key, len(e.Hashes)-i)
+	if ref == 0 || !x.add(s, ref, h, gt, true, len(e.Hashes)-i) {
+		out.Missed, out.Reason = out.Missed+1, ReasonBudget
+		*p = parent{hash: h}
+		return
+	}
+	out.Applied++
+	*p = parent{h, true, key, ref}
+	if len(s.kids) > 0 {
+		x.adopt(s, *p, out)
+	}
+}
+
+// endHash drops all copies of a hash, whose cover is open.
+func (x *Index) endHash(s *owner, h EngineHash, ref uint32) {
+	_, off := splitRef(ref)
+	x.dropHash(s, h, off, ref)
+	x.flush()
+}
+
+func (x *Index) remove(s *owner, e *Event) Outcome {
+	switch {
+	case len(e.Hashes) == 0:
+		return Outcome{Reason: ReasonEmpty}
+	case e.Attention != FullAttention || s.other[e.Group]:
+		return Outcome{Reason: ReasonAttention}
+	case e.Tier >= NumTiers:
+		return Outcome{Reason: ReasonKind}
+	}
+	var out Outcome
+	gt := groupTier{e.Group, e.Tier}
+	for _, h := range e.Hashes {
+		if ref, ok := x.lookup(s, h); ok {
+			x.lower(s, h, ref, gt, &out)
+		} else if _, ok := s.orphans[h]; ok {
+			if x.lowerCopies(s, h, gt, &out) && !s.copies(h) {
+				x.dropOrphan(s, h)
+			}
+		} else {
+			out.Missed, out.Reason = out.Missed+1, ReasonUnknown
+		}
+	}
+	return judge(out)
+}
+
+// judge derives the verdict from the counts.
+func judge(out Outcome) Outcome {
+	switch {
+	case out.Orphaned > 0:
+		out.Verdict = Orphaned
+	case out.Applied+out.Adopted > 0:
+		out.Verdict = Applied
+	case out.Repeated > 0:
+		out.Verdict = Duplicate
+	default:
+		out.Verdict = Ignored
+	}
+	return out
+}
+
+// addGroup adds a full-attention group to an owner. With a second one, blocks
+// must be in both, so those that are known so far can't be used for now.
+func (x *Index) addGroup(s *owner, g int) {
+	delete(s.other, g)
+	s.full = append(s.full, g)
+	if len(s.full) == 1 {
+		return
+	}
+	for i, c := range s.counted {
+		if c == g {
+			s.counted = append(s.counted[:i], s.counted[i+1:]...)
+			break
+		}
+	}
+	s.counted = append(s.counted, g)
+	x.flush()
+	for _, id := range x.runsOf(s) {
+		if !x.open(s, id, false) {
+			continue
+		}
+		c := &x.cur
+		for off := range c.end() {
+			if c.hashed(off) {
+				x.makeExplicit(s, EngineHash(c.hashWords[off].Load()), c.tiers(off))
+			}
+		}
+		for off := range c.end() {
+			if c.hashed(off) {
+				x.refresh(s, off, refOf(id, off))
+			}
+		}
+	}
+	x.flush()
+}
