@@ -10,8 +10,8 @@
 // A worker is identified by instance (name and epoch), never by address: a
 // restart, or another worker at a reused address, is a new Member that inherits
 // nothing. Where the Discoverer gives no epoch the fleet mints one, and mints
-// another when the URL changes, when the number of data-parallel ranks changes,
-// when the engine's process is seen to have restarted (its start time or its
+// another when the URL, the number of data-parallel ranks or the event endpoints
+// change (so these are the same for a Member's whole life), when the engine's process is seen to have restarted (its start time or its
 // counters, or a refused connection followed by an answer), or when it suddenly
 // serves other base models. A Member that left stays valid for those who hold
 // it: requests booked on it can still end, and their count comes back to zero.

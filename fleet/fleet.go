@@ -20,7 +20,7 @@ type Fleet struct {
 	opts    Options
 	client  *http.Client
 	release func()
-	ctx     context.Context
+	ctx     context.Context //nolint:containedctx // the Fleet's own life, which Close ends
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	snap    atomic.Pointer[Snapshot]
@@ -52,8 +52,7 @@ type slot struct {
 // The error is about opts, and about a Discoverer with a method
 // Validate() error that reports one.
 func New(opts Options) (*Fleet, error) {
-	opts, err := opts.withDefaults()
-	if err != nil {
+	if err := opts.setDefaults(); err != nil {
 		return nil, err
 	}
 	discoverers := slices.Clone(opts.Discoverers)
@@ -295,7 +294,7 @@ func (f *Fleet) putLocked(src *source, w *Worker) bool {
 	switch {
 	case old.Equal(w):
 		return false
-	case old.URL != w.URL || old.Epoch != w.Epoch || old.Ranks() != w.Ranks():
+	case old.URL != w.URL || old.Epoch != w.Epoch || old.Ranks() != w.Ranks() || !slices.Equal(old.Events, w.Events):
 		f.retireLocked(s.member, "replaced")
 		s.restarts = nil
 		s.member = f.startLocked(w, "", s.drained)
@@ -362,6 +361,6 @@ func (f *Fleet) replace(m *Member, why string, how evidence) bool {
 
 func (f *Fleet) log(level slog.Level, msg string, attrs ...slog.Attr) {
 	if f.opts.Logger != nil {
-		f.opts.Logger.LogAttrs(f.ctx, level, msg, attrs...)
+		f.opts.Logger.LogAttrs(f.ctx, level, msg, attrs...) //nolint:sloglint // the callers' messages are literals
 	}
 }

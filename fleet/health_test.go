@@ -59,7 +59,7 @@ func TestUnhealthyAfterFailuresInARow(t *testing.T) {
 		assert.False(t, m.Healthy())
 		assert.Empty(t, f.Snapshot().ForModel("m"))
 		assert.Equal(t, []string{"w"}, names(f.Snapshot().Serving("m")), "still known to serve it")
-		assert.ErrorContains(t, m.Health().Err, "500")
+		require.ErrorContains(t, m.Health().Err, "500")
 
 		e.set(func(e *engine) { e.health = http.StatusOK })
 		time.Sleep(2500 * time.Millisecond)

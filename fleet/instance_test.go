@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/kvcache/follow"
 )
 
 // TestNewInstance: what makes a new Member of the same name, and what doesn't.
@@ -28,6 +29,7 @@ func TestNewInstance(t *testing.T) {
 		{"url", func(w *fleet.Worker, _ *engine, _ *network) { w.URL = "http://b" }, true},
 		{"epoch", func(w *fleet.Worker, _ *engine, _ *network) { w.Epoch = "2" }, true},
 		{"ranks", func(w *fleet.Worker, _ *engine, _ *network) { w.DataParallel = 2 }, true},
+		{"events", func(w *fleet.Worker, _ *engine, _ *network) { w.Events = []follow.Endpoint{{Events: "tcp://a:5557"}} }, true},
 		{"process start time", func(_ *fleet.Worker, e *engine, _ *network) { e.metrics = metricsText(2000, 0, 0, 10) }, true},
 		{"start time drifts", func(_ *fleet.Worker, e *engine, _ *network) { e.metrics = metricsText(1001, 0, 0, 10) }, false},
 		{"start time falls", func(_ *fleet.Worker, e *engine, _ *network) { e.metrics = metricsText(500, 0, 0, 10) }, false},

@@ -226,14 +226,14 @@ func isDial(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// wsaConnRefused is Windows' own number, which package syscall doesn't equate
+// errConnRefusedWindows is Windows' own number, which package syscall doesn't equate
 // with ECONNREFUSED.
-const wsaConnRefused = syscall.Errno(10061)
+const errConnRefusedWindows = syscall.Errno(10061)
 
 // isRefused reports whether nobody listened at the address.
 func isRefused(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) ||
-		runtime.GOOS == "windows" && errors.Is(err, wsaConnRefused)
+		runtime.GOOS == "windows" && errors.Is(err, errConnRefusedWindows)
 }
 
 func newMember(f *Fleet, w *Worker, epoch string, cancel context.CancelFunc) *Member {

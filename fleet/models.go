@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -74,7 +75,7 @@ func parseModels(body []byte) (models []Model, engine Engine, err error) {
 	var list modelList
 	if err := json.Unmarshal(body, &list); err != nil {
 		// The decoder's text may quote the body.
-		return nil, EngineAuto, fmt.Errorf("the answer of /v1/models is not a JSON model list")
+		return nil, EngineAuto, errors.New("the answer of /v1/models is not a JSON model list")
 	}
 	if len(list.Data) > maxReportedModels {
 		return nil, EngineAuto, fmt.Errorf("/v1/models lists %d models, more than %d", len(list.Data), maxReportedModels)

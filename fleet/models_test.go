@@ -146,7 +146,7 @@ func TestHostileAnswers(t *testing.T) {
 					}
 				},
 			})
-			assert.ErrorContains(t, <-seen, c.want)
+			require.ErrorContains(t, <-seen, c.want)
 			assert.Empty(t, f.Snapshot().ForModel("m"))
 		})
 	}

@@ -70,7 +70,8 @@ type Options struct {
 	OnError func(error)
 }
 
-func (o Options) withDefaults() (Options, error) {
+// setDefaults puts the defaults in place of zeros.
+func (o *Options) setDefaults() error {
 	durations := []struct {
 		name  string
 		value *time.Duration
@@ -82,7 +83,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	for _, d := range durations {
 		if *d.value < 0 {
-			return o, fmt.Errorf("fleet: Options.%s is %v; give a positive duration, or 0 for %v", d.name, *d.value, d.def)
+			return fmt.Errorf("fleet: Options.%s is %v; give a positive duration, or 0 for %v", d.name, *d.value, d.def)
 		}
 		if *d.value == 0 {
 			*d.value = d.def
@@ -102,14 +103,14 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	for _, c := range counts {
 		if *c.value < 0 {
-			return o, fmt.Errorf("fleet: Options.%s is %d; give a positive number, or 0 for %d", c.name, *c.value, c.def)
+			return fmt.Errorf("fleet: Options.%s is %d; give a positive number, or 0 for %d", c.name, *c.value, c.def)
 		}
 		if *c.value == 0 {
 			*c.value = c.def
 		}
 	}
 	if o.MaxResponseBytes < 0 {
-		return o, fmt.Errorf("fleet: Options.MaxResponseBytes is %d; give a positive number, or 0 for %d",
+		return fmt.Errorf("fleet: Options.MaxResponseBytes is %d; give a positive number, or 0 for %d",
 			o.MaxResponseBytes, int64(defaultMaxResponseBytes))
 	}
 	if o.MaxResponseBytes == 0 {
@@ -118,7 +119,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return o, nil
+	return nil
 }
 
 // probeClient is the client to probe with, and a function that frees what it

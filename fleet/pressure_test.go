@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/kvsteer/kvsteer/fleet"
 )
@@ -161,7 +162,7 @@ func TestSleepingEngine(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		m := f.Snapshot().Member("w")
 		assert.False(t, m.Routable(), "though /health answers 200")
-		assert.ErrorContains(t, m.Health().Err, "sleeps")
+		require.ErrorContains(t, m.Health().Err, "sleeps")
 		assert.Contains(t, d.take(), "cache-lost w")
 		e.set(func(e *engine) { e.metrics = awake })
 		time.Sleep(3 * time.Second)

@@ -111,7 +111,7 @@ func jitter(d time.Duration) time.Duration {
 	if spread <= 0 {
 		return d
 	}
-	return d - time.Duration(spread) + time.Duration(rand.Int64N(2*spread))
+	return d - time.Duration(spread) + time.Duration(rand.Int64N(2*spread)) //nolint:gosec // spreads load, guards nothing
 }
 
 // probe checks health and what is served. It reports false when the goroutine

@@ -41,7 +41,7 @@ func Validate(workers []Worker) error {
 		check := checker{index: i, worker: w.Name}
 		check.all(w)
 		if first, dup := seen[w.Name]; dup && w.Name != "" {
-			check.fail("name", "also the name of worker number %d; give each worker a name of its own", first+1)
+			check.failf("name", "also the name of worker number %d; give each worker a name of its own", first+1)
 		}
 		seen[w.Name] = i
 		errs = append(errs, check.errs...)
@@ -99,7 +99,7 @@ type checker struct {
 	errs   []error
 }
 
-func (c *checker) fail(field, format string, args ...any) {
+func (c *checker) failf(field, format string, args ...any) {
 	c.errs = append(c.errs, &WorkerError{
 		Index: c.index, Worker: c.worker, Field: field, Problem: fmt.Sprintf(format, args...),
 	})
@@ -108,21 +108,21 @@ func (c *checker) fail(field, format string, args ...any) {
 func (c *checker) all(w *Worker) {
 	c.name(w.Name)
 	if problem := textProblem(w.Epoch, maxNameBytes); problem != "" {
-		c.fail("epoch", "%s", problem)
+		c.failf("epoch", "%s", problem)
 	}
 	c.url(w.URL)
 	c.engine(w.Engine)
 	c.models(w.Models)
 	if problem := textProblem(w.Class, maxNameBytes); problem != "" {
-		c.fail("class", "%s", problem)
+		c.failf("class", "%s", problem)
 	}
 	c.labels(w.Labels)
 	if w.BlockSize < 0 || w.BlockSize > maxBlockSize {
-		c.fail("blockSize", "%d is not between 1 and %d tokens; leave it out to learn it from the engine",
+		c.failf("blockSize", "%d is not between 1 and %d tokens; leave it out to learn it from the engine",
 			w.BlockSize, maxBlockSize)
 	}
 	if w.DataParallel < 0 || w.DataParallel > maxDataParallel {
-		c.fail("dataParallel", "%d is not between 1 and %d ranks; leave it out if there is one",
+		c.failf("dataParallel", "%d is not between 1 and %d ranks; leave it out if there is one",
 			w.DataParallel, maxDataParallel)
 		return // the events can't be counted against it
 	}
@@ -132,12 +132,12 @@ func (c *checker) all(w *Worker) {
 func (c *checker) name(name string) {
 	switch {
 	case name == "":
-		c.fail("name", "missing; give each worker a name that it keeps over restarts")
+		c.failf("name", "missing; give each worker a name that it keeps over restarts")
 	case strings.ContainsRune(name, '@'):
-		c.fail("name", "contains '@', which separates name and epoch in an instance's id; use another character")
+		c.failf("name", "contains '@', which separates name and epoch in an instance's id; use another character")
 	default:
 		if problem := textProblem(name, maxNameBytes); problem != "" {
-			c.fail("name", "%s", problem)
+			c.failf("name", "%s", problem)
 		}
 	}
 }
@@ -145,35 +145,35 @@ func (c *checker) name(name string) {
 func (c *checker) url(raw string) {
 	const field = "url"
 	if raw == "" {
-		c.fail(field, "missing; write the engine's address, for example http://10.0.0.7:8000")
+		c.failf(field, "missing; write the engine's address, for example http://10.0.0.7:8000")
 		return
 	}
 	if len(raw) > maxURLBytes {
-		c.fail(field, "longer than %d bytes", maxURLBytes)
+		c.failf(field, "longer than %d bytes", maxURLBytes)
 		return
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
 		// The parser's error quotes the URL, which may hold a password.
-		c.fail(field, "not a URL; write scheme://host:port, for example http://10.0.0.7:8000")
+		c.failf(field, "not a URL; write scheme://host:port, for example http://10.0.0.7:8000")
 		return
 	}
 	switch {
 	case u.User != nil:
-		c.fail(field, "contains a user name or password, which would end up in logs; "+
+		c.failf(field, "contains a user name or password, which would end up in logs; "+
 			"add credentials to requests with Options.Prepare")
 	case u.Scheme != "http" && u.Scheme != "https":
-		c.fail(field, "scheme %q is not http or https; write for example http://10.0.0.7:8000", u.Scheme)
+		c.failf(field, "scheme %q is not http or https; write for example http://10.0.0.7:8000", u.Scheme)
 	case u.Hostname() == "":
-		c.fail(field, "has no host; write for example http://10.0.0.7:8000")
+		c.failf(field, "has no host; write for example http://10.0.0.7:8000")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		c.fail(field, "has a query or a fragment; end it after the path")
+		c.failf(field, "has a query or a fragment; end it after the path")
 	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/v1"):
-		c.fail(field, "ends in /v1, which is appended to it with the rest of the API's path; leave it out")
+		c.failf(field, "ends in /v1, which is appended to it with the rest of the API's path; leave it out")
 	default:
 		c.host(field, u.Hostname())
 		if port := u.Port(); port != "" && !validPort(port) {
-			c.fail(field, "port %q is not between 1 and %d", port, maxPort)
+			c.failf(field, "port %q is not between 1 and %d", port, maxPort)
 		}
 	}
 }
@@ -181,7 +181,7 @@ func (c *checker) url(raw string) {
 // host refuses addresses that only make sense to listen on.
 func (c *checker) host(field, host string) {
 	if host == "*" || (net.ParseIP(host) != nil && net.ParseIP(host).IsUnspecified()) {
-		c.fail(field, "%s is an address to listen on; write the one under which the engine can be reached from here", host)
+		c.failf(field, "%s is an address to listen on; write the one under which the engine can be reached from here", host)
 	}
 }
 
@@ -189,14 +189,14 @@ func (c *checker) engine(e Engine) {
 	switch e {
 	case EngineAuto, EngineVLLM, EngineSGLang, EngineTRTLLM, EngineOther:
 	default:
-		c.fail("engine", "%q is not known; use %s, %s, %s or %s, or leave it out to find out by probing",
+		c.failf("engine", "%q is not known; use %s, %s, %s or %s, or leave it out to find out by probing",
 			string(e), EngineVLLM, EngineSGLang, EngineTRTLLM, EngineOther)
 	}
 }
 
 func (c *checker) models(models []string) {
 	if len(models) > maxModels {
-		c.fail("models", "%d models are more than %d; list fewer", len(models), maxModels)
+		c.failf("models", "%d models are more than %d; list fewer", len(models), maxModels)
 		return
 	}
 	seen := make(map[string]bool, len(models))
@@ -205,11 +205,11 @@ func (c *checker) models(models []string) {
 		problem := textProblem(m, maxModelBytes)
 		switch {
 		case m == "":
-			c.fail(field, "empty; remove it")
+			c.failf(field, "empty; remove it")
 		case problem != "":
-			c.fail(field, "%s", problem)
+			c.failf(field, "%s", problem)
 		case seen[m]:
-			c.fail(field, "%q is listed twice; remove one", m)
+			c.failf(field, "%q is listed twice; remove one", m)
 		}
 		seen[m] = true
 	}
@@ -217,16 +217,16 @@ func (c *checker) models(models []string) {
 
 func (c *checker) labels(labels map[string]string) {
 	if len(labels) > maxLabels {
-		c.fail("labels", "%d labels are more than %d; give fewer", len(labels), maxLabels)
+		c.failf("labels", "%d labels are more than %d; give fewer", len(labels), maxLabels)
 		return
 	}
 	for _, k := range slices.Sorted(maps.Keys(labels)) {
 		if problem := textProblem(k, maxLabelBytes); problem != "" || k == "" {
-			c.fail("labels", "a key is empty, too long or unprintable; correct it")
+			c.failf("labels", "a key is empty, too long or unprintable; correct it")
 			continue
 		}
 		if problem := textProblem(labels[k], maxLabelBytes); problem != "" {
-			c.fail("labels."+k, "%s", problem)
+			c.failf("labels."+k, "%s", problem)
 		}
 	}
 }
@@ -236,7 +236,7 @@ func (c *checker) events(w *Worker) {
 		return
 	}
 	if len(w.Events) != w.Ranks() {
-		c.fail("events", "%d publishers for %d data-parallel ranks; list one for each rank, or set dataParallel to %d",
+		c.failf("events", "%d publishers for %d data-parallel ranks; list one for each rank, or set dataParallel to %d",
 			len(w.Events), w.Ranks(), len(w.Events))
 	}
 	ranks := make(map[int]bool, len(w.Events))
@@ -245,7 +245,7 @@ func (c *checker) events(w *Worker) {
 		e := &w.Events[i]
 		field := "events[" + strconv.Itoa(i) + "]"
 		if e.Events == "" {
-			c.fail(field+".events", "missing; write the address to subscribe to, for example tcp://10.0.0.7:5557")
+			c.failf(field+".events", "missing; write the address to subscribe to, for example tcp://10.0.0.7:5557")
 		} else {
 			c.endpoint(field+".events", e.Events)
 		}
@@ -253,17 +253,17 @@ func (c *checker) events(w *Worker) {
 			c.endpoint(field+".replay", e.Replay)
 			// In process one name serves both; as sockets they are two.
 			if e.Replay == e.Events && !strings.HasPrefix(e.Events, follow.HubScheme) {
-				c.fail(field+".replay", "is the same address as events; it is a socket of its own (replay_endpoint)")
+				c.failf(field+".replay", "is the same address as events; it is a socket of its own (replay_endpoint)")
 			}
 		}
 		if len(e.Topic) > maxNameBytes {
-			c.fail(field+".topic", "longer than %d bytes", maxNameBytes)
+			c.failf(field+".topic", "longer than %d bytes", maxNameBytes)
 		}
 		switch {
 		case e.Rank < 0:
-			c.fail(field+".rank", "%d is negative; ranks count from 0", e.Rank)
+			c.failf(field+".rank", "%d is negative; ranks count from 0", e.Rank)
 		case ranked && ranks[e.Rank]:
-			c.fail(field+".rank", "%d is given twice; number each publisher by its rank", e.Rank)
+			c.failf(field+".rank", "%d is given twice; number each publisher by its rank", e.Rank)
 		}
 		ranks[e.Rank] = true
 	}
@@ -273,11 +273,11 @@ func (c *checker) events(w *Worker) {
 func (c *checker) endpoint(field, addr string) {
 	scheme, rest, ok := strings.Cut(addr, "://")
 	if !ok || scheme == "" || rest == "" {
-		c.fail(field, "not scheme://address; write for example tcp://10.0.0.7:5557")
+		c.failf(field, "not scheme://address; write for example tcp://10.0.0.7:5557")
 		return
 	}
 	if problem := textProblem(addr, maxURLBytes); problem != "" {
-		c.fail(field, "%s", problem)
+		c.failf(field, "%s", problem)
 		return
 	}
 	if scheme != "tcp" {
@@ -286,9 +286,9 @@ func (c *checker) endpoint(field, addr string) {
 	host, port, err := net.SplitHostPort(rest)
 	switch {
 	case err != nil || host == "":
-		c.fail(field, "has no host and port; write for example tcp://10.0.0.7:5557")
+		c.failf(field, "has no host and port; write for example tcp://10.0.0.7:5557")
 	case !validPort(port):
-		c.fail(field, "port %q is not between 1 and %d; port 0 is chosen by the engine at start, give it a fixed one", port, maxPort)
+		c.failf(field, "port %q is not between 1 and %d; port 0 is chosen by the engine at start, give it a fixed one", port, maxPort)
 	default:
 		c.host(field, host)
 	}

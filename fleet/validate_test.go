@@ -51,8 +51,10 @@ func TestValidate(t *testing.T) {
 		{"one publisher", func(w *fleet.Worker) { w.Events = events("tcp://a:5557") }, ""},
 		{"another scheme", func(w *fleet.Worker) { w.Events = events("inproc://x") }, ""},
 		{"global rank", func(w *fleet.Worker) { w.Events = []follow.Endpoint{{Events: "tcp://a:5557", Rank: 7}} }, ""},
-		{"too few publishers", func(w *fleet.Worker) { w.DataParallel, w.Events = 2, events("tcp://a:5557") },
-			"events: 1 publishers for 2 data-parallel ranks; list one for each rank, or set dataParallel to 1"},
+		{
+			"too few publishers", func(w *fleet.Worker) { w.DataParallel, w.Events = 2, events("tcp://a:5557") },
+			"events: 1 publishers for 2 data-parallel ranks; list one for each rank, or set dataParallel to 1",
+		},
 		{"too many", func(w *fleet.Worker) { w.Events = events("tcp://a:1", "tcp://a:2") }, "events: 2 publishers for 1"},
 		{"rank twice", func(w *fleet.Worker) {
 			w.DataParallel, w.Events = 2, []follow.Endpoint{{Events: "tcp://a:1", Rank: 1}, {Events: "tcp://a:2", Rank: 1}}
@@ -77,7 +79,7 @@ func TestValidate(t *testing.T) {
 				return
 			}
 			require.ErrorIs(t, err, fleet.ErrInvalidWorker)
-			assert.ErrorContains(t, err, c.want)
+			require.ErrorContains(t, err, c.want)
 			_, err = fleet.New(fleet.Options{Discoverer: fleet.Static(w)})
 			assert.ErrorContains(t, err, c.want, "New refuses a static list like that")
 		})
@@ -159,7 +161,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"Discoverers[0]":   {Discoverers: []fleet.Discoverer{nil}},
 	} {
 		_, err := fleet.New(o)
-		assert.ErrorContains(t, err, "Options."+name)
+		require.ErrorContains(t, err, "Options."+name)
 	}
 	f := start(t, fleet.Options{})
 	assert.Empty(t, f.Snapshot().Members(), "a fleet without a Discoverer is empty")

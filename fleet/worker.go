@@ -26,7 +26,8 @@ type Worker struct {
 	// Name is unique in the fleet and stable over restarts of the worker.
 	Name string `json:"name" yaml:"name"`
 	// Epoch tells instances of the same name apart (a pod's uid, a start time).
-	// A changed Epoch or URL is a new instance that inherits nothing.
+	// A changed Epoch or URL is a new instance that inherits nothing; so is a
+	// changed DataParallel or Events.
 	Epoch string `json:"epoch,omitempty" yaml:"epoch,omitempty"`
 	// URL is the base address, scheme://host:port with an optional path prefix.
 	URL string `json:"url" yaml:"url"`

@@ -21,13 +21,25 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func ExampleDiscoverer() {
-	f, err := fleet.New(fleet.Options{Discoverer: &file.Discoverer{Path: "testdata/workers.yaml"}})
+	names := make(chan string, 2)
+	f, err := fleet.New(fleet.Options{
+		Discoverer: &file.Discoverer{Path: "testdata/workers.yaml"},
+		HTTPClient: refusing(),
+		OnChange: func(c fleet.Change) {
+			if c.Kind == fleet.Added {
+				names <- c.Member.Name()
+			}
+		},
+	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer f.Close() //nolint:errcheck // always nil
-	// Requests are routed by f.Snapshot(), see package fleet.
+	fmt.Println(<-names, <-names)
+	if err := f.Close(); err != nil {
+		fmt.Println(err)
+	}
+	// Output: gpu-0 gpu-1
 }
 
 func ExampleLoad() {

@@ -21,9 +21,14 @@ const (
 	settled = 5 * time.Second
 )
 
-// ErrTooLarge: the file is longer than Discoverer.MaxBytes. Seen by operators in
-// Fleet.Err: it is probably the wrong file.
-var ErrTooLarge = errors.New("file: too large")
+// Errors about the file as such. Seen by operators in Fleet.Err: the path is
+// probably wrong.
+var (
+	// ErrTooLarge: the file is longer than Discoverer.MaxBytes.
+	ErrTooLarge = errors.New("file: too large")
+	// ErrNotRegular: the path is a directory, a pipe or a device.
+	ErrNotRegular = errors.New("file: not a regular file; correct the path")
+)
 
 // Discoverer follows a file. Only Path is required. Its fields must not be
 // changed once it is in use; it keeps no state, so that several Fleets may share
@@ -151,9 +156,9 @@ func read(path string, limit int64) (data []byte, info os.FileInfo, err error) {
 		return nil, nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("file: %s is not a regular file; correct the path", path)
+		return nil, nil, fmt.Errorf("%w: %s", ErrNotRegular, path)
 	}
-	f, err := os.Open(path)
+	f, err := os.Open(path) //nolint:gosec // which file is the caller's choice
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,7 +1,6 @@
 package file_test
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -33,8 +32,6 @@ func TestLoadEveryField(t *testing.T) {
 
 func TestParseForms(t *testing.T) {
 	const w = `name: a, url: "http://h:1"`
-	tabs, err := os.ReadFile(filepath.Join("testdata", "tabs.json"))
-	require.NoError(t, err)
 	cases := map[string]struct {
 		text string
 		n    int
@@ -56,9 +53,14 @@ func TestParseForms(t *testing.T) {
 			assert.Len(t, got, c.n)
 		})
 	}
-	got, err := file.Parse(tabs)
+}
+
+func TestParseTabbedJSON(t *testing.T) {
+	got, err := file.Load(filepath.Join("testdata", "tabs.json"))
 	require.NoError(t, err)
+	require.Len(t, got, 1)
 	assert.Equal(t, "http://10.0.0.7:8000", got[0].URL)
+	assert.Equal(t, "\u00e9", got[0].Labels["team"])
 }
 
 func TestParseErrors(t *testing.T) {
@@ -105,11 +107,11 @@ func TestErrorsAreTyped(t *testing.T) {
 	_, err := file.Parse([]byte("- {nam: a}"))
 	var syntax *file.SyntaxError
 	require.ErrorAs(t, err, &syntax)
-	assert.ErrorIs(t, err, file.ErrSyntax)
+	require.ErrorIs(t, err, file.ErrSyntax)
 	assert.Equal(t, 4, syntax.Column)
 	_, err = file.Parse([]byte("- {name: a, url: 'ftp://h'}"))
 	var worker *fleet.WorkerError
 	require.ErrorAs(t, err, &worker)
-	assert.ErrorIs(t, err, fleet.ErrInvalidWorker)
+	require.ErrorIs(t, err, fleet.ErrInvalidWorker)
 	assert.Equal(t, "url", worker.Field)
 }

@@ -2,6 +2,7 @@ package file
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,84 +16,71 @@ const mergeKey = "<<"
 // mapping calls fn for each key of n. keys are those allowed, nil for any. What
 // a merge key (<<) brings in comes for keys that n doesn't have itself.
 func (p *parser) mapping(n *yaml.Node, what string, keys []string, fn func(key string, value *yaml.Node)) {
-	p.merge(n, what, keys, make(map[string]int), 0, fn)
+	m := merger{parser: p, what: what, keys: keys, fn: fn, done: make(map[string]bool)}
+	m.mapping(n, 0)
 }
 
-func (p *parser) merge(n *yaml.Node, what string, keys []string, seen map[string]int, depth int,
-	fn func(string, *yaml.Node),
-) {
-	n, ok := p.resolve(n)
+// merger reads one mapping with what is merged into it.
+type merger struct {
+	*parser
+
+	what string
+	keys []string
+	fn   func(key string, value *yaml.Node)
+	done map[string]bool // keys that have their value
+}
+
+func (m *merger) mapping(n *yaml.Node, depth int) {
+	n, ok := m.resolve(n)
 	switch {
 	case !ok:
 		return
 	case n.Kind != yaml.MappingNode:
-		p.fail(n, "%s must be a mapping of keys to values, found %s", what, kindOf(n))
+		m.failf(n, "%s must be a mapping of keys to values, found %s", m.what, kindOf(n))
 		return
 	case depth > maxMergeDeep:
-		p.fail(n, "merge keys are nested more than %d deep; nest them less", maxMergeDeep)
+		m.failf(n, "merge keys are nested more than %d deep; nest them less", maxMergeDeep)
 		return
 	}
+	// What is nearer wins over what is merged in, and of several sources the first.
 	var merges []*yaml.Node
+	own := make(map[string]bool)
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		k, v := n.Content[i], n.Content[i+1]
-		if k.Kind == yaml.AliasNode && k.Alias != nil {
-			k = k.Alias
-		}
-		if _, ok := p.resolve(k); !ok {
+		k, ok := m.resolve(n.Content[i])
+		switch {
+		case !ok:
 			return
-		}
-		if k.Kind != yaml.ScalarNode || isNull(k) {
-			p.fail(k, "a key of %s must be a word, found %s", what, kindOf(k))
-			continue
-		}
-		if k.Value == mergeKey {
-			merges = append(merges, v)
-			continue
-		}
-		if !allowed(keys, k.Value) {
-			p.fail(k, "%s has no key %s%s", what, quote(k.Value), suggest(k.Value, keys))
-			continue
-		}
-		if level, dup := seen[k.Value]; dup {
-			if level == depth {
-				p.fail(k, "the key %s is given twice; remove one", quote(k.Value))
+		case k.Kind != yaml.ScalarNode || isNull(k):
+			m.failf(k, "a key of %s must be a word, found %s", m.what, kindOf(k))
+		case k.Value == mergeKey:
+			merges = append(merges, n.Content[i+1])
+		case own[k.Value]:
+			m.failf(k, "the key %s is given twice; remove one", quote(k.Value))
+		case m.keys != nil && !slices.Contains(m.keys, k.Value):
+			m.failf(k, "%s has no key %s%s", m.what, quote(k.Value), suggest(k.Value, m.keys))
+		default:
+			own[k.Value] = true
+			if !m.done[k.Value] {
+				m.done[k.Value] = true
+				m.fn(k.Value, n.Content[i+1])
 			}
-			continue // what is nearer wins over what is merged in
 		}
-		seen[k.Value] = depth
-		fn(k.Value, v)
 	}
 	for _, v := range merges {
-		sources := []*yaml.Node{v}
-		if target, ok := p.resolve(v); ok && target.Kind == yaml.SequenceNode {
-			sources = target.Content
-		}
-		for _, source := range sources {
-			// Of several sources the first that has a key gives it.
-			level := make(map[string]int, len(seen))
-			for k := range seen {
-				level[k] = -1
-			}
-			p.merge(source, what, keys, level, depth+1, fn)
-			for k := range level {
-				if _, ok := seen[k]; !ok {
-					seen[k] = -1
-				}
-			}
-		}
+		m.merge(v, depth+1)
 	}
 }
 
-func allowed(keys []string, key string) bool {
-	if keys == nil {
-		return true
+// merge reads the value of a merge key: a mapping, or a list of them.
+func (m *merger) merge(v *yaml.Node, depth int) {
+	target, ok := m.resolve(v)
+	if !ok || target.Kind != yaml.SequenceNode {
+		m.mapping(v, depth)
+		return
 	}
-	for _, k := range keys {
-		if k == key {
-			return true
-		}
+	for _, source := range target.Content {
+		m.mapping(source, depth)
 	}
-	return false
 }
 
 func (p *parser) list(n *yaml.Node, what string) ([]*yaml.Node, bool) {
@@ -101,7 +89,7 @@ func (p *parser) list(n *yaml.Node, what string) ([]*yaml.Node, bool) {
 		return nil, false
 	}
 	if n.Kind != yaml.SequenceNode {
-		p.fail(n, `%s must be a list, found %s; write "%s: []" for none`, what, kindOf(n), what)
+		p.failf(n, `%s must be a list, found %s; write "%s: []" for none`, what, kindOf(n), what)
 		return nil, false
 	}
 	return n.Content, true
@@ -114,7 +102,7 @@ func (p *parser) scalar(n *yaml.Node, key, want string) (*yaml.Node, bool) {
 		return nil, false
 	}
 	if n.Kind != yaml.ScalarNode || isNull(n) {
-		p.fail(n, "%s must be %s, found %s", key, want, kindOf(n))
+		p.failf(n, "%s must be %s, found %s", key, want, kindOf(n))
 		return nil, false
 	}
 	return n, true
@@ -123,8 +111,8 @@ func (p *parser) scalar(n *yaml.Node, key, want string) (*yaml.Node, bool) {
 // text also takes numbers and booleans as they are written: a name like 7 needs
 // no quotes.
 func (p *parser) text(n *yaml.Node, key string, into *string) {
-	if n, ok := p.scalar(n, key, "a text"); ok {
-		*into = n.Value
+	if s, ok := p.scalar(n, key, "a text"); ok {
+		*into = s.Value
 	}
 }
 
@@ -154,7 +142,7 @@ func (p *parser) number(n *yaml.Node, key string, into *int) {
 	}
 	v, err := strconv.ParseInt(n.Value, 10, 32)
 	if err != nil || n.ShortTag() != "!!int" {
-		p.fail(n, "%s must be %s, found %s", key, want, quote(n.Value))
+		p.failf(n, "%s must be %s, found %s", key, want, quote(n.Value))
 		return
 	}
 	*into = int(v)
@@ -168,7 +156,7 @@ func (p *parser) boolean(n *yaml.Node, key string, into *bool) {
 	}
 	v, err := strconv.ParseBool(n.Value)
 	if err != nil || n.ShortTag() != "!!bool" {
-		p.fail(n, "%s must be %s, found %s", key, want, quote(n.Value))
+		p.failf(n, "%s must be %s, found %s", key, want, quote(n.Value))
 		return
 	}
 	*into = v

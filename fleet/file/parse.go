@@ -80,8 +80,10 @@ func document(data []byte) (*yaml.Node, error) {
 	var second yaml.Node
 	switch err := dec.Decode(&second); {
 	case err == nil:
-		return nil, &SyntaxError{Line: second.Line, Column: second.Column,
-			Problem: "a second document begins here; put all workers into one"}
+		return nil, &SyntaxError{
+			Line: second.Line, Column: second.Column,
+			Problem: "a second document begins here; put all workers into one",
+		}
 	case !errors.Is(err, io.EOF):
 		return nil, yamlError(err)
 	}
@@ -106,7 +108,7 @@ type parser struct {
 	visits int
 }
 
-func (p *parser) fail(n *yaml.Node, format string, args ...any) {
+func (p *parser) failf(n *yaml.Node, format string, args ...any) {
 	if len(p.errs) < maxErrors {
 		p.errs = append(p.errs, &SyntaxError{Line: n.Line, Column: n.Column, Problem: fmt.Sprintf(format, args...)})
 	}
@@ -117,7 +119,7 @@ func (p *parser) fail(n *yaml.Node, format string, args ...any) {
 func (p *parser) resolve(n *yaml.Node) (*yaml.Node, bool) {
 	if p.visits++; p.visits > maxVisits {
 		if p.visits == maxVisits+1 {
-			p.fail(n, "the document has too many nodes; use fewer aliases")
+			p.failf(n, "the document has too many nodes; use fewer aliases")
 		}
 		return n, false
 	}
@@ -139,12 +141,12 @@ func (p *parser) root(n *yaml.Node) []fleet.Worker {
 			return p.workers(list)
 		}
 		if len(p.errs) == 0 {
-			p.fail(n, `the key "workers" is missing; write "workers: []" if there are none`)
+			p.failf(n, `the key "workers" is missing; write "workers: []" if there are none`)
 		}
 	case isNull(n):
-		p.fail(n, `the file is empty; write "workers: []" if there are none`)
+		p.failf(n, `the file is empty; write "workers: []" if there are none`)
 	default:
-		p.fail(n, `expected the key "workers" with a list, found %s`, kindOf(n))
+		p.failf(n, `expected the key "workers" with a list, found %s`, kindOf(n))
 	}
 	return nil
 }
@@ -166,15 +168,17 @@ func (p *parser) workers(n *yaml.Node) []fleet.Worker {
 	return out
 }
 
-var workerKeys = []string{
-	"name", "epoch", "url", "engine", "models", "class", "labels",
-	"blockSize", "dataParallel", "events", "speculative", "draining",
+func workerKeys() []string {
+	return []string{
+		"name", "epoch", "url", "engine", "models", "class", "labels",
+		"blockSize", "dataParallel", "events", "speculative", "draining",
+	}
 }
 
 func (p *parser) worker(n *yaml.Node, index int, w *fleet.Worker) {
 	base := strconv.Itoa(index) + "."
 	p.places.put(base, n)
-	p.mapping(n, "a worker", workerKeys, func(key string, v *yaml.Node) {
+	p.mapping(n, "a worker", workerKeys(), func(key string, v *yaml.Node) {
 		at := base + key
 		p.places.put(at, v)
 		switch key {
@@ -208,7 +212,7 @@ func (p *parser) worker(n *yaml.Node, index int, w *fleet.Worker) {
 	})
 }
 
-var eventKeys = []string{"events", "replay", "topic", "rank"}
+func eventKeys() []string { return []string{"events", "replay", "topic", "rank"} }
 
 func (p *parser) events(n *yaml.Node, at string) []follow.Endpoint {
 	items, ok := p.list(n, "events")
@@ -220,7 +224,7 @@ func (p *parser) events(n *yaml.Node, at string) []follow.Endpoint {
 		var e follow.Endpoint
 		base := at + "[" + strconv.Itoa(i) + "]"
 		p.places.put(base, item)
-		p.mapping(item, "an entry of events", eventKeys, func(key string, v *yaml.Node) {
+		p.mapping(item, "an entry of events", eventKeys(), func(key string, v *yaml.Node) {
 			p.places.put(base+"."+key, v)
 			switch key {
 			case "events":

@@ -17,7 +17,7 @@ import (
 	"github.com/kvsteer/kvsteer/fleet/file"
 )
 
-// follow runs a Discoverer as a Fleet does, with a pause of a second after an
+// follower runs a Discoverer as a Fleet does, with a pause of a second after an
 // error, and records what it is told.
 type follower struct {
 	mu    sync.Mutex
@@ -81,9 +81,11 @@ func list(names ...string) string {
 	return out + "]\n"
 }
 
+func put(path, text string) error { return os.WriteFile(path, []byte(text), 0o600) }
+
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	require.NoError(t, put(path, text))
 }
 
 // tick lets the Discoverer look again.
@@ -161,24 +163,15 @@ func TestConfigMap(t *testing.T) {
 
 func TestBadFileChangesNothing(t *testing.T) {
 	cases := map[string]struct {
-		spoil func(t *testing.T, path string)
-		check func(t *testing.T, err error)
+		spoil func(path string) error
+		want  error
 	}{
-		"bad YAML": {func(t *testing.T, path string) { t.Helper(); write(t, path, "workers: [") },
-			func(t *testing.T, err error) { t.Helper(); assert.ErrorIs(t, err, file.ErrSyntax) }},
-		"invalid worker": {func(t *testing.T, path string) { t.Helper(); write(t, path, "- {name: a, url: x}") },
-			func(t *testing.T, err error) { t.Helper(); assert.ErrorIs(t, err, fleet.ErrInvalidWorker) }},
-		"emptied": {func(t *testing.T, path string) { t.Helper(); write(t, path, "") },
-			func(t *testing.T, err error) { t.Helper(); assert.ErrorIs(t, err, file.ErrSyntax) }},
-		"removed": {func(t *testing.T, path string) { t.Helper(); require.NoError(t, os.Remove(path)) },
-			func(t *testing.T, err error) { t.Helper(); assert.ErrorIs(t, err, os.ErrNotExist) }},
-		"a directory": {func(t *testing.T, path string) {
-			t.Helper()
-			require.NoError(t, os.Remove(path))
-			require.NoError(t, os.Mkdir(path, 0o700))
-		}, func(t *testing.T, err error) { t.Helper(); assert.ErrorContains(t, err, "not a regular file") }},
-		"too large": {func(t *testing.T, path string) { t.Helper(); write(t, path, "#"+string(make([]byte, 2000))) },
-			func(t *testing.T, err error) { t.Helper(); assert.ErrorIs(t, err, file.ErrTooLarge) }},
+		"bad YAML":       {func(path string) error { return put(path, "workers: [") }, file.ErrSyntax},
+		"invalid worker": {func(path string) error { return put(path, "- {name: a, url: x}") }, fleet.ErrInvalidWorker},
+		"emptied":        {func(path string) error { return put(path, "") }, file.ErrSyntax},
+		"removed":        {os.Remove, os.ErrNotExist},
+		"a directory":    {func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) }, file.ErrNotRegular},
+		"too large":      {func(path string) error { return put(path, "#"+string(make([]byte, 2000))) }, file.ErrTooLarge},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -186,17 +179,17 @@ func TestBadFileChangesNothing(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				write(t, path, list("a"))
 				f := startFollower(t, &file.Discoverer{Path: path, MaxBytes: 1000})
-				c.spoil(t, path)
+				require.NoError(t, c.spoil(path))
 				tick()
 				_, errs := f.count()
 				assert.Zero(t, errs, "one look may have met a file being written")
 				tick()
 				_, errs = f.count()
 				require.Positive(t, errs)
-				c.check(t, f.errs[0])
+				require.ErrorIs(t, f.errs[0], c.want)
 				assert.Equal(t, []string{"a"}, f.last(), "the last good list stays")
 
-				require.NoError(t, errors.Join(os.RemoveAll(path)))
+				require.NoError(t, os.RemoveAll(path))
 				write(t, path, list("a", "b"))
 				time.Sleep(5 * time.Second)
 				synctest.Wait()
@@ -223,9 +216,9 @@ func TestFleetKeepsLastList(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, f.Snapshot().Members(), 2)
 
-		write(t, path, "workers:\n- {nmae: a}\n")
+		write(t, path, "workers:\n- {nam: a}\n")
 		time.Sleep(20 * time.Second)
-		require.ErrorContains(t, f.Err(), `2:4: a worker has no key "nmae"; did you mean "name"?`)
+		require.ErrorContains(t, f.Err(), `2:4: a worker has no key "nam"; did you mean "name"?`)
 		assert.Len(t, f.Snapshot().Members(), 2)
 		assert.Len(t, reported, 1, "the same error is news once")
 
