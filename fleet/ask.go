@@ -246,6 +246,8 @@ func (p *prober) restartSeen(l *Load) (why string, how evidence) {
 			// Time doesn't run backwards: two processes answer in turn.
 			p.distrust = true
 			p.problem(aboutRestart, "several servers answer at this url; list each as a worker of its own")
+		default:
+			p.started = l.Started // follow a slow drift
 		}
 		return "", sure
 	}

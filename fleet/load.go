@@ -9,8 +9,8 @@ type Load struct {
 	// Total sums Ranks: counts are added, KVUsage is the mean over the ranks that
 	// report it, BlockSize the greatest.
 	Total RankLoad
-	// Ranks has one entry for each data-parallel rank, in order, as far as the
-	// engine reports them apart.
+	// Ranks has one entry for each data-parallel rank, in order. An engine that
+	// doesn't report them apart is wholly in the first.
 	Ranks []RankLoad
 	// Sleeping: the engine says that it sleeps, which drops its cache.
 	Sleeping bool
@@ -26,6 +26,9 @@ type Load struct {
 	// own is what we had in flight on each rank of the Member when this report
 	// was made, to tell others' requests from ours.
 	own []ownWork
+	// unsplit: the engine has several ranks and reports them as one; it stands in
+	// Ranks[0].
+	unsplit bool
 }
 
 type ownWork struct {
@@ -104,17 +107,19 @@ func (m *Member) Pressure(rank int, now time.Time) Pressure {
 	if rank < 0 || rank >= len(m.ranks) {
 		rank = 0
 	}
-	r := &l.Total
-	if len(m.ranks) > 1 {
-		if rank >= len(l.Ranks) {
-			return p
-		}
+	own := l.own[rank]
+	p.BegunSince = int(p.Picks - own.picks)
+	p.Fresh = true
+	r, share := &l.Total, 1
+	switch {
+	case l.unsplit:
+		// Which rank others' requests are on is not known: each has its share.
+		share = len(m.ranks)
+		own = l.allOwn()
+	case len(m.ranks) > 1:
 		r = &l.Ranks[rank]
 	}
-	own := l.own[rank]
-	p.Fresh = true
 	p.KVUsage, p.KVKnown = r.KVUsage, r.KVKnown
-	p.BegunSince = int(p.Picks - own.picks)
 	if !r.Known {
 		return p
 	}
@@ -122,9 +127,19 @@ func (m *Member) Pressure(rank int, now time.Time) Pressure {
 	others := max(0, r.Running+r.Waiting-own.prefill-own.decode)
 	// Of ours, those before their first token may wait or run; taking them off the
 	// queue first never makes a queue of others out of our own requests.
-	p.OtherWaiting = min(others, max(0, r.Waiting-own.prefill))
-	p.OtherRunning = others - p.OtherWaiting
+	waiting := min(others, max(0, r.Waiting-own.prefill))
+	p.OtherWaiting = (waiting + share - 1) / share
+	p.OtherRunning = (others - waiting + share - 1) / share
 	return p
+}
+
+func (l *Load) allOwn() ownWork {
+	var sum ownWork
+	for _, o := range l.own {
+		sum.prefill += o.prefill
+		sum.decode += o.decode
+	}
+	return sum
 }
 
 // sum fills Total from Ranks.

@@ -127,6 +127,31 @@ func TestPressurePerRank(t *testing.T) {
 	})
 }
 
+// TestPressureOfUnsplitRanks: an engine that reports all its ranks as one must
+// not make the first look loaded and the others idle.
+func TestPressureOfUnsplitRanks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, e := newNetwork(), newEngine("m")
+		e.metrics = "sglang:num_running_reqs{model_name=\"m\"} 9\nsglang:num_queue_reqs{model_name=\"m\"} 3\n"
+		n.add("a", e)
+		f := start(t, fleet.Options{
+			Discoverer: fleet.Static(fleet.Worker{Name: "w", URL: "http://a", DataParallel: 2}), HTTPClient: n.client(),
+		})
+		ready(t, f)
+		m := f.Snapshot().Member("w")
+		b := m.Begin(1, fleet.Work{})
+		b.FirstToken()
+		time.Sleep(1500 * time.Millisecond)
+		for rank := range 2 {
+			p := m.Pressure(rank, time.Now())
+			assert.Equal(t, 4, p.OtherRunning)
+			assert.Equal(t, 2, p.OtherWaiting)
+			assert.Equal(t, rank, p.Requests)
+		}
+		b.End()
+	})
+}
+
 func TestNoMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, e := newNetwork(), newEngine("m")
@@ -167,6 +192,13 @@ func TestSleepingEngine(t *testing.T) {
 		e.set(func(e *engine) { e.metrics = awake })
 		time.Sleep(3 * time.Second)
 		assert.True(t, m.Routable())
+
+		e.set(func(e *engine) { e.metrics = awake + "vllm:engine_sleep_state{sleep_state=\"discard_all\"} 1\n" })
+		time.Sleep(3 * time.Second)
+		assert.False(t, m.Routable())
+		e.set(func(e *engine) { e.metrics = "" })
+		time.Sleep(15 * time.Second)
+		assert.True(t, m.Routable(), "a stale report doesn't keep it out")
 		assert.Same(t, m, f.Snapshot().Member("w"))
 	})
 }

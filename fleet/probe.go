@@ -141,7 +141,8 @@ func (p *prober) probe(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	if p.asleep {
+	// What it said too long ago doesn't keep it out.
+	if p.asleep && p.fleet.opts.Now().Sub(p.last.At) <= p.fleet.opts.StaleAfter {
 		p.failed(errAsleep)
 	} else {
 		p.succeeded()

@@ -50,6 +50,7 @@ type report struct {
 	groups  []group
 	last    int // index of the group of the last line: lines of a group come together
 	shared  group
+	split   bool // some series name their rank
 	started time.Time
 	asleep  bool
 	loras   loras
@@ -156,6 +157,7 @@ func (r *report) group(s promtext.Sample) *group {
 		label, ok = s.Label("dp_rank")
 	}
 	if ok {
+		r.split = true
 		// A rank that isn't a number (SGLang prints none for a single one) is rank 0.
 		if n, err := strconv.Atoi(label); err == nil && n > 0 {
 			rank = n
@@ -255,6 +257,7 @@ func (r *report) load(ranks int, at time.Time) *Load {
 		At: at, Sleeping: r.asleep, Started: r.started, Malformed: r.stats.Malformed,
 		RunningAdapters: r.loras.running, WaitingAdapters: r.loras.waiting, MaxAdapters: r.loras.limit,
 	}
+	l.unsplit = ranks > 1 && !r.split
 	merged := mergeShards(r.groups)
 	if len(merged) == 0 {
 		merged = []group{{}}
