@@ -22,6 +22,9 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add(pack(arr{1, arr{keyed("l", nil, arr{arr{"l", arr{"i", -1}, "s", []byte{1}}, arr{obj{"type", "mm", "hash", "i"}}})}, 2}))
 	f.Add(pack(arr{1, arr{arr{"BlockStored", arr{1}, nil, arr{arr{1, 2}, arr{2, 3}}, 2, 1, "CPU", obj{"cache_salt", "s"}}}, nil}))
+	for _, c := range capturedFrames(f) {
+		f.Add(unhex(f, c.Payload))
+	}
 	f.Add(pack(obj{"events", arr{obj{"block_hashes", arr{[]byte{1}}, "type", "BlockRemoved"}}, "ts", 1}))
 	var d Decoder // reused, as it is in service
 	f.Fuzz(func(t *testing.T, payload []byte) {
