@@ -118,16 +118,18 @@ func TestMetrics(t *testing.T) {
 	}
 	_, text := get(t, c, e.URL()+"/metrics")
 	has(text, "# TYPE vllm:num_requests_running gauge",
-		`vllm:num_requests_running{engine="0",model_name="m\"1"} 0`,
-		`vllm:prefix_cache_queries_total{engine="1",model_name="m\"1"} 200`,
-		`vllm:prefix_cache_hits_total{engine="1",model_name="m\"1"} 96`,
-		`vllm:generation_tokens_total{engine="1",model_name="m\"1"} 6`,
-		`vllm:cache_config_info{block_size="16",cache_dtype="auto",enable_prefix_caching="True",engine="1",num_gpu_blocks="12288"} 1.0`,
-		`vllm:request_success_total{engine="0",finished_reason="stop",model_name="m\"1"} 2`)
+		`vllm:num_requests_running{engine="0",model_name="m\"1"} 0.0`,
+		`vllm:prefix_cache_queries_total{engine="1",model_name="m\"1"} 200.0`,
+		`vllm:prefix_cache_hits_total{engine="1",model_name="m\"1"} 96.0`,
+		`vllm:generation_tokens_total{engine="1",model_name="m\"1"} 6.0`,
+		`vllm:cache_config_info{block_size="16",cache_dtype="auto",enable_prefix_caching="True",engine="1",kv_cache_size_tokens="196608",num_gpu_blocks="12288"} 1.0`,
+		`vllm:request_success_total{engine="0",finished_reason="stop",model_name="m\"1"} 2.0`,
+		`vllm:time_to_first_token_seconds_bucket{engine="0",le="2560.0",model_name="m\"1"} 2.0`,
+		`vllm:time_to_first_token_seconds_count{engine="0",model_name="m\"1"} 2.0`)
 	e.Faults().MetricsBlockSize(32)
 	e.Faults().FreezeMetrics(true)
 	_, frozen := get(t, c, e.URL()+"/metrics")
-	has(frozen, `vllm:cache_config_info{block_size="32",cache_dtype="auto",enable_prefix_caching="True",engine="0",num_gpu_blocks="12288"} 1.0`)
+	has(frozen, `vllm:cache_config_info{block_size="32",cache_dtype="auto",enable_prefix_caching="True",engine="0",kv_cache_size_tokens="196608",num_gpu_blocks="12288"} 1.0`)
 	post(t, c, e.URL()+pathChat, user("more", "model", `m"1`))
 	if _, again := get(t, c, e.URL()+"/metrics"); again != frozen {
 		t.Error("frozen metrics changed")
@@ -142,7 +144,7 @@ func TestMetrics(t *testing.T) {
 	}
 	s := New(t, Config{Speed: fast, Dialect: SGLang})
 	_, text = get(t, c, s.URL()+"/metrics")
-	has(text, `sglang:num_running_reqs{dp_rank="0",model_name="fake-model"} 0`)
+	has(text, `sglang:num_running_reqs{dp_rank="0",model_name="fake-model"} 0.0`)
 }
 
 func TestUsageSwitches(t *testing.T) {
@@ -176,6 +178,7 @@ func TestUsageSwitches(t *testing.T) {
 func TestAdminHangs(t *testing.T) {
 	t.Parallel()
 	inBubble(t, Config{}, func(t *testing.T, e *Engine, c *http.Client) {
+		t.Helper()
 		e.Faults().HangAdmin(true)
 		time.AfterFunc(time.Minute, e.Faults().Clear)
 		start := time.Now()

@@ -84,13 +84,13 @@ func parseBody(raw []byte) (*body, error) {
 
 // limit returns the most output tokens asked for, 0 when nothing is.
 func (b *body) limit() (int, error) {
-	for _, max := range []*int{b.MaxCompletionTokens, b.MaxOutputTokens, b.MaxTokens} {
+	for _, most := range []*int{b.MaxCompletionTokens, b.MaxOutputTokens, b.MaxTokens} {
 		switch {
-		case max == nil:
-		case *max < 1:
+		case most == nil:
+		case *most < 1:
 			return 0, badRequest("max_tokens must be at least 1")
 		default:
-			return *max, nil
+			return *most, nil
 		}
 	}
 	return 0, nil

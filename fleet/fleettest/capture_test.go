@@ -22,7 +22,7 @@ var omitted = map[string]bool{
 	"routed_experts": true, "prompt_text": true, "ec_transfer_params": true, "metrics": true, "multimodal_tokens": true,
 	"instructions": true, "metadata": true, "temperature": true, "tool_choice": true, "tools": true, "top_p": true,
 	"background": true, "max_output_tokens": true, "max_tool_calls": true, "previous_response_id": true, "prompt": true,
-	"reasoning": true, "service_tier": true, "text": false, "top_logprobs": true, "truncation": true, "user": true,
+	"reasoning": true, "service_tier": true, "top_logprobs": true, "truncation": true, "user": true,
 	"presence_penalty": true, "frequency_penalty": true, "kv_transfer_params": true, "input_messages": true,
 	"output_messages": true, "input_tokens_per_turn": true, "cached_tokens_per_turn": true, "tool_output_tokens": true,
 	"output_tokens_per_turn": true, "tool_output_tokens_per_turn": true, "content_parts": true,
@@ -33,12 +33,12 @@ var omitted = map[string]bool{
 
 // sameShape compares the fields of two JSON values, and the types of what both
 // have; null fits everything.
-func sameShape(t *testing.T, at string, ours, real any) {
+func sameShape(t *testing.T, at string, ours, theirs any) {
 	t.Helper()
-	if ours == nil || real == nil {
+	if ours == nil || theirs == nil {
 		return
 	}
-	switch r := real.(type) {
+	switch r := theirs.(type) {
 	case map[string]any:
 		o, ok := ours.(map[string]any)
 		if !ok {
@@ -46,7 +46,8 @@ func sameShape(t *testing.T, at string, ours, real any) {
 			return
 		}
 		for _, key := range slices.Sorted(maps.Keys(r)) {
-			if _, ok := o[key]; !ok && (!omitted[key] || (key == "text" && r[key] != nil)) && !(key == "text" && r[key] == nil) {
+			// The text of a whole response is a setting, always null.
+			if _, ok := o[key]; !ok && !omitted[key] && (key != "text" || r[key] != nil) {
 				t.Errorf("%s: no %q, which vLLM has", at, key)
 			}
 			if !omitted[key] {
@@ -71,8 +72,8 @@ func sameShape(t *testing.T, at string, ours, real any) {
 			t.Errorf("%s: %d elements, vLLM has %d", at, len(o), len(r))
 		}
 	default:
-		if kind(ours) != kind(real) {
-			t.Errorf("%s: %T, vLLM has %T", at, ours, real)
+		if kind(ours) != kind(theirs) {
+			t.Errorf("%s: %T, vLLM has %T", at, ours, theirs)
 		}
 	}
 }
@@ -155,7 +156,7 @@ func TestAnswersHaveTheShapeOfRealOnes(t *testing.T) {
 	}
 }
 
-func compare(t *testing.T, file string, ours, real []byte) {
+func compare(t *testing.T, file string, ours, theirs []byte) {
 	t.Helper()
 	if strings.HasSuffix(file, ".json") {
 		var o, r any
@@ -163,14 +164,14 @@ func compare(t *testing.T, file string, ours, real []byte) {
 			t.Errorf("%s: %v in %s", file, err, ours)
 			return
 		}
-		if err := json.Unmarshal(real, &r); err != nil {
+		if err := json.Unmarshal(theirs, &r); err != nil {
 			t.Fatal(err)
 		}
 		sameShape(t, file, o, r)
 		return
 	}
 	oursData, oursNames, oursDone := sseEvents(t, ours)
-	realData, realNames, realDone := sseEvents(t, real)
+	realData, realNames, realDone := sseEvents(t, theirs)
 	if oursDone != realDone || !slices.Equal(oursNames, realNames) {
 		t.Errorf("%s: events %v, done %v; vLLM has %v, %v", file, oursNames, oursDone, realNames, realDone)
 		return
@@ -181,24 +182,24 @@ func compare(t *testing.T, file string, ours, real []byte) {
 	// Not only the fields: the first bytes of each event too, where there is no id
 	// in the way.
 	prefix := func(raw []byte) []byte { return raw[:bytes.IndexByte(raw, ':')+3] }
-	if !bytes.Equal(prefix(ours), prefix(real)) {
-		t.Errorf("%s: begins with %q, vLLM with %q", file, prefix(ours), prefix(real))
+	if !bytes.Equal(prefix(ours), prefix(theirs)) {
+		t.Errorf("%s: begins with %q, vLLM with %q", file, prefix(ours), prefix(theirs))
 	}
 }
 
 // Every metric of the fake engine exists in vLLM, with the same labels.
 func TestMetricsHaveTheNamesOfRealOnes(t *testing.T) {
 	t.Parallel()
-	real := map[string]bool{}
+	known := map[string]bool{}
 	for _, line := range strings.Split(string(captured(t, "metrics.txt")), "\n") {
-		real[series1(line)] = true
+		known[series1(line)] = true
 	}
 	e := New(t, Config{Speed: fast})
 	c := client(t)
 	post(t, c, e.URL()+pathChat, user("x"))
 	_, text := get(t, c, e.URL()+"/metrics")
 	for _, line := range strings.Split(text, "\n") {
-		if s := series1(line); !real[s] && !strings.Contains(s, "cache_config_info") {
+		if s := series1(line); !known[s] && !strings.Contains(s, "cache_config_info") {
 			t.Errorf("vLLM has no %s", s)
 		}
 	}

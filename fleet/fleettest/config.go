@@ -150,8 +150,8 @@ type Call struct {
 	Body []byte
 }
 
-// withDefaults fills in what is zero and checks the rest.
-func (c Config) withDefaults() (Config, error) {
+// complete fills in what is zero and checks the rest.
+func complete(c Config) (Config, error) {
 	c.Name = either(c.Name, "engine")
 	c.Model = either(c.Model, DefaultModel)
 	c.MaxModelLen = either(c.MaxModelLen, DefaultMaxModelLen)

@@ -2,6 +2,7 @@ package fleettest
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/kvsteer/kvsteer/internal/sim"
 )
@@ -89,7 +90,7 @@ func mergeRemoved(events []sim.Event) []sim.Event {
 	for i := range events {
 		last := len(merged) - 1
 		if events[i].Kind == sim.BlockRemoved && last >= 0 && merged[last].Kind == sim.BlockRemoved {
-			merged[last].Hashes = append(merged[last].Hashes[:len(merged[last].Hashes):len(merged[last].Hashes)], events[i].Hashes...)
+			merged[last].Hashes = append(slices.Clip(merged[last].Hashes), events[i].Hashes...)
 			continue
 		}
 		merged = append(merged, events[i])

@@ -1,6 +1,7 @@
 package fleettest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -28,7 +29,7 @@ type Engine struct {
 
 // Start starts an engine. Close stops it.
 func Start(cfg Config) (*Engine, error) {
-	cfg, err := cfg.withDefaults()
+	cfg, err := complete(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +244,7 @@ func (e *Engine) listenLocked() (net.Listener, error) {
 	if addr == "" {
 		addr = "127.0.0.1:0"
 	}
-	ln, err := net.Listen("tcp", addr)
+	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("fleettest: listen: %w", err)
 	}

@@ -14,12 +14,12 @@ import (
 
 // cached asks for a completion of text and returns how many of its tokens the
 // engine found in its cache.
-func cached(url, text string) (int, error) {
+func cached(client *http.Client, url, text string) (int, error) {
 	body, err := json.Marshal(map[string]any{"model": "fake-model", "prompt": text, "max_tokens": 1})
 	if err != nil {
 		return 0, err
 	}
-	resp, err := http.Post(url+"/v1/completions", "application/json", bytes.NewReader(body)) //nolint:noctx // an example
+	resp, err := client.Post(url+"/v1/completions", "application/json", bytes.NewReader(body)) //nolint:noctx // an example
 	if err != nil {
 		return 0, err
 	}
@@ -36,7 +36,8 @@ func cached(url, text string) (int, error) {
 }
 
 func Example() {
-	defer http.DefaultClient.CloseIdleConnections()
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
 	engine, err := fleettest.Start(fleettest.Config{Speed: 1000})
 	if err != nil {
 		fmt.Println(err)
@@ -46,17 +47,15 @@ func Example() {
 
 	prompt := fleettest.Text(1, 1000)
 	for range 2 {
-		n, err := cached(engine.URL(), prompt)
-		fmt.Println(n, err)
+		fmt.Println(cached(client, engine.URL(), prompt))
 	}
-	if err := engine.Restart(); err != nil {
+	if err = engine.Restart(); err != nil {
 		fmt.Println(err)
 		return
 	}
 	// The restart cut the connections that the client had kept.
-	http.DefaultClient.CloseIdleConnections()
-	n, err := cached(engine.URL(), prompt)
-	fmt.Println(n, err)
+	client.CloseIdleConnections()
+	fmt.Println(cached(client, engine.URL(), prompt))
 	// Output:
 	// 0 <nil>
 	// 992 <nil>
@@ -64,7 +63,8 @@ func Example() {
 }
 
 func ExampleConfig_hub() {
-	defer http.DefaultClient.CloseIdleConnections()
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
 	hub := follow.NewHub()
 	engine, err := fleettest.Start(fleettest.Config{Name: "a", Speed: 1000, Hub: hub})
 	if err != nil {
@@ -74,7 +74,7 @@ func ExampleConfig_hub() {
 	defer func() { _ = engine.Close() }()
 	endpoint := engine.Worker().Events[0]
 	fmt.Println(endpoint.Events)
-	if _, err := cached(engine.URL(), fleettest.Text(1, 100)); err != nil {
+	if _, err = cached(client, engine.URL(), fleettest.Text(1, 100)); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -89,11 +89,11 @@ func ExampleConfig_hub() {
 	defer func() { _ = conn.Close() }()
 	var decoder wire.Decoder
 	err = conn.Replay(ctx, 0, func(m follow.Message) error {
-		batch, err := decoder.Decode(m.Payload)
-		if err == nil {
+		batch, bad := decoder.Decode(m.Payload)
+		if bad == nil {
 			fmt.Println("message", m.Seq, "stores", len(batch.Events[0].Hashes), "blocks")
 		}
-		return err
+		return bad
 	})
 	fmt.Println(err)
 	// Output:

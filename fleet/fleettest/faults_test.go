@@ -33,6 +33,7 @@ func since(start time.Time) time.Duration { return time.Since(start).Round(time.
 func TestTimePassesAsModelled(t *testing.T) {
 	t.Parallel()
 	inBubble(t, Config{}, func(t *testing.T, e *Engine, c *http.Client) {
+		t.Helper()
 		body := user(Text(1, 16256-8), "stream", true, "max_tokens", 3)
 		for _, test := range []struct{ first, rest time.Duration }{
 			{6793 * time.Millisecond, 75 * time.Millisecond}, // eight chunks, then two decodes
@@ -68,6 +69,7 @@ func TestSpeedAndSlowness(t *testing.T) {
 		want        time.Duration
 	}{{0, 1, 40 * time.Millisecond}, {10, 1, 4 * time.Millisecond}, {10, 5, 20 * time.Millisecond}} {
 		inBubble(t, Config{Speed: test.speed}, func(t *testing.T, e *Engine, c *http.Client) {
+			t.Helper()
 			e.Faults().Slow(test.slow)
 			start := time.Now()
 			post(t, c, e.URL()+pathChat, user("hello there", "max_tokens", 1))
@@ -91,6 +93,7 @@ func TestHang(t *testing.T) {
 		{"in mid-stream", HangMidStream, true, true},
 	} {
 		inBubble(t, Config{}, func(t *testing.T, e *Engine, c *http.Client) {
+			t.Helper()
 			e.Faults().Hang(test.at)
 			time.AfterFunc(time.Hour, func() { e.Faults().Hang(HangNever) })
 			start := time.Now()
@@ -117,6 +120,7 @@ func TestAClientThatLeavesFreesItsPlace(t *testing.T) {
 	t.Parallel()
 	for _, stream := range []bool{false, true} {
 		inBubble(t, Config{}, func(t *testing.T, e *Engine, c *http.Client) {
+			t.Helper()
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
 			body := `{"messages":[{"role":"user","content":"hello"}],"max_tokens":1000,"ignore_eos":true,"stream":` + map[bool]string{true: "true", false: "false"}[stream] + `}`

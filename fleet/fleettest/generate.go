@@ -36,7 +36,6 @@ type generation struct {
 	finish  string
 	noUsage bool
 	dieAt   int // tokens after which the connection is cut, -1 for never
-	sent    int
 }
 
 // usage is the token counts of a whole request.
@@ -238,73 +237,17 @@ func (g *generation) usage() usage {
 	return u
 }
 
-// stream sends tokens as they appear. It reports whether all went out.
-func (g *generation) stream(ctx context.Context, w http.ResponseWriter, f format, rec *Request) bool {
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream; charset=utf-8")
-	h.Set("Cache-Control", "no-cache")
-	w.WriteHeader(http.StatusOK)
-	flusher := http.NewResponseController(w)
-	// Engines send the headers before the first token.
-	send := func(b []byte) bool {
-		if len(b) > 0 {
-			if _, err := w.Write(b); err != nil {
-				return false
-			}
-		}
-		return flusher.Flush() == nil
-	}
-	if !send(nil) {
-		return false
-	}
-	if g.dieAt == 0 || g.life.engine.faults.waitHang(ctx, HangBeforeFirstToken) != nil {
-		panic(http.ErrAbortHandler)
-	}
-	sent := make([]int, len(g.jobs))
-	var buf []byte
-	for done := 0; done < len(g.jobs); {
-		if !g.await(ctx, sent) {
-			return false
-		}
-		buf = buf[:0]
-		for choice, j := range g.jobs {
-			for ready := int(j.ready.Load()); sent[choice] < ready; sent[choice]++ {
-				i := sent[choice]
-				if i == 0 {
-					g.scheduled(rec)
-					buf = f.first(buf, g, choice)
-				}
-				finish := ""
-				if i == len(j.pieces)-1 {
-					finish = g.finish
-					done++
-				}
-				buf = f.token(buf, g, choice, i, finish)
-				if g.sent++; g.sent == g.dieAt {
-					send(buf)
-					panic(http.ErrAbortHandler)
-				}
-				if g.sent == 1 {
-					if !send(buf) || g.life.engine.faults.waitHang(ctx, HangMidStream) != nil {
-						panic(http.ErrAbortHandler)
-					}
-					buf = buf[:0]
-				}
-			}
-		}
-		if done < len(g.jobs) && !send(buf) {
-			return false
-		}
-	}
-	return send(f.last(buf, g))
-}
-
 // collect waits for all tokens and sends the whole answer.
 func (g *generation) collect(ctx context.Context, w http.ResponseWriter, f format, rec *Request) bool {
 	sent := make([]int, len(g.jobs))
+	first := true
 	for done := 0; done < len(g.jobs); {
 		if g.dieAt == 0 || !g.await(ctx, sent) {
 			panic(http.ErrAbortHandler)
+		}
+		if first {
+			g.scheduled(rec)
+			first = false
 		}
 		done = 0
 		total := 0
@@ -324,7 +267,6 @@ func (g *generation) collect(ctx context.Context, w http.ResponseWriter, f forma
 			}
 		}
 	}
-	g.scheduled(rec)
 	writeJSON(w, http.StatusOK, f.whole(g))
 	return true
 }
@@ -346,7 +288,11 @@ func (g *generation) await(ctx context.Context, sent []int) bool {
 	}
 }
 
-// scheduled records the cache hit of the first prompt.
+// scheduled records, at a choice's first token, the cache hit of the first prompt
+// and the time that has passed.
 func (g *generation) scheduled(rec *Request) {
 	g.life.engine.rec.update(func() { rec.CachedTokens = g.jobs[0].req.CachedTokens() })
+	g.life.mu.Lock()
+	defer g.life.mu.Unlock()
+	g.life.firstToken.observe(time.Since(rec.At).Seconds())
 }

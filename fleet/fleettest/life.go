@@ -3,6 +3,7 @@ package fleettest
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -34,6 +35,8 @@ type life struct {
 	requests uint64 // for request ids
 	frozen   []byte // metrics repeated by FreezeMetrics
 	success  map[string]int
+	// firstToken is the time from a request's arrival to its first token.
+	firstToken histogram
 }
 
 // startLife makes the ranks and starts their goroutines. Publishers of the life
@@ -41,11 +44,14 @@ type life struct {
 func startLife(e *Engine, old []opened, number int) (*life, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &life{engine: e, ctx: ctx, cancel: cancel, started: time.Now(), success: make(map[string]int)}
+	l.firstToken.bounds = firstTokenBounds()
+	l.firstToken.counts = make([]int, len(l.firstToken.bounds)+1)
 	l.server = &http.Server{
 		Handler:           l.handler(),
 		ReadHeaderTimeout: readHeaderTimeout,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ErrorLog:          silent(),
+		// net/http would print that handlers were aborted, which is what faults do.
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
 	for id := range e.cfg.Ranks {
 		if err := l.addRank(id, old, number); err != nil {

@@ -3,6 +3,8 @@ package fleettest
 import (
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kvsteer/kvsteer/internal/sim"
@@ -60,32 +62,51 @@ func (g *gauges) hitRate() float64 {
 
 // series is one metric with a value a rank.
 type series struct {
-	name, kind string
-	value      func(*gauges) float64
+	name  string
+	kind  string // "" for a further series of the metric before
+	more  string // further labels
+	value func(*gauges) float64
 }
 
+// Kinds of metric.
+const (
+	gauge   = "gauge"
+	counter = "counter"
+)
+
 func vllmSeries() []series {
+	waiting := func(g *gauges) float64 { return float64(g.waiting) }
+	queried := func(g *gauges) float64 { return float64(g.stats.QueriedTokens) }
+	hits := func(g *gauges) float64 { return float64(g.stats.HitTokens) }
+	missed := func(g *gauges) float64 { return float64(g.stats.QueriedTokens - g.stats.HitTokens) }
+	none := func(*gauges) float64 { return 0 }
 	return []series{
-		{"vllm:num_requests_running", "gauge", func(g *gauges) float64 { return float64(g.running) }},
-		{"vllm:num_requests_waiting", "gauge", func(g *gauges) float64 { return float64(g.waiting) }},
-		{"vllm:kv_cache_usage_perc", "gauge", (*gauges).usage},
-		{"vllm:prefix_cache_queries_total", "counter", func(g *gauges) float64 { return float64(g.stats.QueriedTokens) }},
-		{"vllm:prefix_cache_hits_total", "counter", func(g *gauges) float64 { return float64(g.stats.HitTokens) }},
-		{"vllm:num_preemptions_total", "counter", func(g *gauges) float64 { return float64(g.stats.Preempted) }},
-		{"vllm:prompt_tokens_total", "counter", func(g *gauges) float64 { return float64(g.stats.QueriedTokens) }},
-		{"vllm:generation_tokens_total", "counter", func(g *gauges) float64 { return float64(g.stats.Generated) }},
+		{"vllm:num_requests_running", gauge, "", func(g *gauges) float64 { return float64(g.running) }},
+		{"vllm:num_requests_waiting", gauge, "", waiting},
+		{"vllm:num_requests_waiting_by_reason", gauge, `reason="capacity"`, waiting},
+		{"vllm:num_requests_waiting_by_reason", "", `reason="deferred"`, none},
+		{"vllm:kv_cache_usage_perc", gauge, "", (*gauges).usage},
+		{"vllm:prefix_cache_queries_total", counter, "", queried},
+		{"vllm:prefix_cache_hits_total", counter, "", hits},
+		{"vllm:num_preemptions_total", counter, "", func(g *gauges) float64 { return float64(g.stats.Preempted) }},
+		{"vllm:prompt_tokens_total", counter, "", queried},
+		{"vllm:prompt_tokens_by_source_total", counter, `source="local_compute"`, missed},
+		{"vllm:prompt_tokens_by_source_total", "", `source="local_cache_hit"`, hits},
+		{"vllm:prompt_tokens_by_source_total", "", `source="external_kv_transfer"`, none},
+		{"vllm:prompt_tokens_cached_total", counter, "", hits},
+		{"vllm:generation_tokens_total", counter, "", func(g *gauges) float64 { return float64(g.stats.Generated) }},
 	}
 }
 
 func sglangSeries() []series {
 	return []series{
-		{"sglang:num_running_reqs", "gauge", func(g *gauges) float64 { return float64(g.running) }},
-		{"sglang:num_queue_reqs", "gauge", func(g *gauges) float64 { return float64(g.waiting) }},
-		{"sglang:token_usage", "gauge", (*gauges).usage},
-		{"sglang:num_used_tokens", "gauge", func(g *gauges) float64 { return float64(g.used * g.config.BlockSize) }},
-		{"sglang:cache_hit_rate", "gauge", (*gauges).hitRate},
-		{"sglang:prompt_tokens_total", "counter", func(g *gauges) float64 { return float64(g.stats.QueriedTokens) }},
-		{"sglang:generation_tokens_total", "counter", func(g *gauges) float64 { return float64(g.stats.Generated) }},
+		{"sglang:num_running_reqs", gauge, "", func(g *gauges) float64 { return float64(g.running) }},
+		{"sglang:num_queue_reqs", gauge, "", func(g *gauges) float64 { return float64(g.waiting) }},
+		{"sglang:token_usage", gauge, "", (*gauges).usage},
+		{"sglang:num_used_tokens", gauge, "", func(g *gauges) float64 { return float64(g.used * g.config.BlockSize) }},
+		{"sglang:cache_hit_rate", gauge, "", (*gauges).hitRate},
+		{"sglang:prompt_tokens_total", counter, "", func(g *gauges) float64 { return float64(g.stats.QueriedTokens) }},
+		{"sglang:generation_tokens_total", counter, "", func(g *gauges) float64 { return float64(g.stats.Generated) }},
 	}
 }
 
@@ -103,9 +124,15 @@ func (l *life) metricsText() []byte {
 	var b strings.Builder
 	model := escapeLabel(cfg.Model)
 	for _, s := range list {
-		header(&b, s.name, s.kind)
+		if s.kind != "" {
+			header(&b, s.name, s.kind)
+		}
 		for i := range ranks {
-			_, _ = fmt.Fprintf(&b, "%s{%s=\"%d\",model_name=\"%s\"} %g\n", s.name, label, i, model, s.value(&ranks[i]))
+			labels := fmt.Sprintf("%s=\"%d\",model_name=\"%s\"", label, i, model)
+			if s.more != "" {
+				labels += "," + s.more
+			}
+			sample(&b, s.name, labels, s.value(&ranks[i]))
 		}
 	}
 	if cfg.Dialect == VLLM {
@@ -117,119 +144,95 @@ func (l *life) metricsText() []byte {
 // vllmInfo appends the metrics that have labels of their own.
 func (l *life) vllmInfo(b *strings.Builder, ranks []gauges, model string) {
 	cfg := &l.engine.cfg
-	header(b, "vllm:cache_config_info", "gauge")
+	const config = "vllm:cache_config_info"
+	header(b, config, gauge)
 	size := l.reportedBlockSize()
 	caching := "True"
 	if cfg.NoPrefixCache {
 		caching = "False"
 	}
 	for i := range ranks {
-		_, _ = fmt.Fprintf(b, "vllm:cache_config_info{block_size=\"%d\",cache_dtype=\"auto\",enable_prefix_caching=\"%s\",engine=\"%d\",num_gpu_blocks=\"%d\"} 1.0\n",
-			size, caching, i, ranks[i].config.Blocks)
+		blocks := ranks[i].config.Blocks
+		sample(b, config, fmt.Sprintf(
+			`block_size="%d",cache_dtype="auto",enable_prefix_caching="%s",engine="%d",kv_cache_size_tokens="%d",num_gpu_blocks="%d"`,
+			size, caching, i, blocks*ranks[i].config.BlockSize, blocks), 1)
 	}
-	header(b, "vllm:engine_sleep_state", "gauge")
-	states := map[string]int{"awake": 1, "weights_offloaded": 0, "discard_all": 0}
+	const sleep = "vllm:engine_sleep_state"
+	header(b, sleep, gauge)
+	states := map[string]float64{"awake": 1}
 	if l.sleeping() {
-		states["awake"], states["weights_offloaded"] = 0, 1
+		states = map[string]float64{"weights_offloaded": 1}
 	}
 	for i := range ranks {
 		for _, state := range []string{"awake", "weights_offloaded", "discard_all"} {
-			_, _ = fmt.Fprintf(b, "vllm:engine_sleep_state{engine=\"%d\",model_name=\"%s\",sleep_state=\"%s\"} %d\n", i, model, state, states[state])
+			sample(b, sleep, fmt.Sprintf(`engine="%d",model_name="%s",sleep_state="%s"`, i, model, state), states[state])
 		}
 	}
-	header(b, "vllm:request_success_total", "counter")
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	const success = "vllm:request_success_total"
+	header(b, success, counter)
 	for _, reason := range []string{finishStop, finishLength, finishAbort} {
-		_, _ = fmt.Fprintf(b, "vllm:request_success_total{engine=\"0\",finished_reason=\"%s\",model_name=\"%s\"} %d\n", reason, model, l.success[reason])
+		sample(b, success, fmt.Sprintf(`engine="0",finished_reason="%s",model_name="%s"`, reason, model), float64(l.success[reason]))
 	}
+	l.firstToken.write(b, "vllm:time_to_first_token_seconds", fmt.Sprintf(`engine="0",%%smodel_name="%s"`, model))
 }
 
 func header(b *strings.Builder, name, kind string) {
 	_, _ = fmt.Fprintf(b, "# HELP %s Simulated by fleettest.\n# TYPE %s %s\n", name, name, kind)
 }
 
+// sample appends a value as Python prints it.
+func sample(b *strings.Builder, name, labels string, value float64) {
+	text := strconv.FormatFloat(value, 'f', -1, 64)
+	if !strings.Contains(text, ".") {
+		text += ".0"
+	}
+	_, _ = fmt.Fprintf(b, "%s{%s} %s\n", name, labels, text)
+}
+
+// firstTokenBounds are vLLM's buckets of the time to the first token, in seconds.
+func firstTokenBounds() []float64 {
+	return []float64{
+		0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
+	}
+}
+
+// histogram counts values below bounds.
+type histogram struct {
+	bounds []float64
+	counts []int // one more than bounds
+	sum    float64
+	n      int
+}
+
+func (h *histogram) observe(v float64) {
+	i, _ := slices.BinarySearch(h.bounds, v)
+	h.counts[i]++
+	h.sum += v
+	h.n++
+}
+
+// write appends the histogram; labels has a place for the bucket's.
+func (h *histogram) write(b *strings.Builder, name, labels string) {
+	header(b, name, "histogram")
+	total := 0
+	for i, n := range h.counts {
+		total += n
+		bound := "+Inf"
+		if i < len(h.bounds) {
+			bound = strconv.FormatFloat(h.bounds[i], 'f', -1, 64)
+			if !strings.Contains(bound, ".") {
+				bound += ".0"
+			}
+		}
+		sample(b, name+"_bucket", fmt.Sprintf(labels, `le="`+bound+`",`), float64(total))
+	}
+	sample(b, name+"_count", fmt.Sprintf(labels, ""), float64(h.n))
+	sample(b, name+"_sum", fmt.Sprintf(labels, ""), h.sum)
+}
+
 // escapeLabel escapes a label value of the Prometheus text format.
 func escapeLabel(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s)
-}
-
-// Stats is what an engine did in its present life, over all ranks.
-type Stats struct {
-	// Requests counts API requests since Start, over all lives; InFlight those
-	// being handled now, and MaxInFlight the most at any time.
-	Requests, InFlight, MaxInFlight int
-	// Running and Waiting count requests in the ranks.
-	Running, Waiting int
-	// PrefillTokens were computed for prompts, GeneratedTokens for answers.
-	PrefillTokens, GeneratedTokens uint64
-	// QueriedTokens is the total length of the prompts scheduled, HitTokens the part
-	// that was cached.
-	QueriedTokens, HitTokens uint64
-	// CachedBlocks is the number of distinct blocks in the caches, UsedBlocks the
-	// number that requests hold.
-	CachedBlocks, UsedBlocks int
-	// Preempted counts how often a request lost its blocks to another.
-	Preempted uint64
-}
-
-// HitRate is the share of prompt tokens that were cached, 0..1.
-func (s *Stats) HitRate() float64 {
-	if s.QueriedTokens == 0 {
-		return 0
-	}
-	return float64(s.HitTokens) / float64(s.QueriedTokens)
-}
-
-// Stats returns the counters. While a step's duration passes they are those of
-// its end.
-func (e *Engine) Stats() Stats {
-	e.rec.mu.Lock()
-	s := Stats{Requests: e.rec.total, InFlight: e.rec.inFlight, MaxInFlight: e.rec.most}
-	e.rec.mu.Unlock()
-	l := e.current()
-	if l == nil {
-		return s
-	}
-	for _, r := range l.ranks {
-		g := r.gauges()
-		s.Running += g.running
-		s.Waiting += g.waiting
-		s.UsedBlocks += g.used
-		s.PrefillTokens += g.stats.PrefillTokens
-		s.GeneratedTokens += g.stats.Generated
-		s.QueriedTokens += g.stats.QueriedTokens
-		s.HitTokens += g.stats.HitTokens
-		s.Preempted += g.stats.Preempted
-		s.CachedBlocks += r.cached()
-	}
-	return s
-}
-
-// Requests returns the latest API requests, oldest first. Headers and bodies must
-// not be changed.
-func (e *Engine) Requests() []Request { return e.rec.list() }
-
-func (r *rank) cached() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.sim.CachedBlocks()
-}
-
-// CachedHashes returns the hashes of a rank's cached blocks as its events name
-// them, in no order; nil while the engine is dead.
-func (e *Engine) CachedHashes(rank int) []uint64 {
-	l := e.current()
-	if l == nil || rank < 0 || rank >= len(l.ranks) {
-		return nil
-	}
-	r := l.ranks[rank]
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	hashes := make([]uint64, 0, r.sim.CachedBlocks())
-	r.sim.Cached(func(hash uint64, _ int) bool {
-		hashes = append(hashes, hash)
-		return true
-	})
-	return hashes
 }

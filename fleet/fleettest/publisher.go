@@ -94,20 +94,20 @@ func newOutbox(faults *Faults, to Publisher) *outbox {
 
 // post sends a message, at once unless it or one before it is delayed.
 func (o *outbox) post(payload []byte) {
-	fate, delay := o.faults.eventFate()
+	ends, delay := o.faults.eventFate()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if delay <= 0 && len(o.late) == 0 {
-		o.send(payload, fate)
+		o.send(payload, ends)
 		return
 	}
-	o.late = append(o.late, letter{payload: payload, fate: fate, due: time.Now().Add(delay)})
+	o.late = append(o.late, letter{payload: payload, fate: ends, due: time.Now().Add(delay)})
 	signal(o.wake)
 }
 
 // send hands a message over. o.mu is held, which keeps messages in order.
-func (o *outbox) send(payload []byte, fate fate) {
-	switch fate {
+func (o *outbox) send(payload []byte, ends fate) {
+	switch ends {
 	case fateBurn:
 		if p, ok := o.to.(interface{ Burn() }); ok {
 			p.Burn()

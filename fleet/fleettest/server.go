@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log"
 	"math"
 	"net/http"
 	"strconv"
@@ -207,7 +206,7 @@ func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // requestID returns the id of a request: the client's, or a new one.
 func (l *life) requestID(r *http.Request) string {
-	if id := r.Header.Get("X-Request-Id"); id != "" {
+	if id := r.Header.Get("X-Request-ID"); id != "" {
 		return clip(id)
 	}
 	l.mu.Lock()
@@ -229,6 +228,3 @@ func blockSeed(cfg *Config, rank, life int) uint64 {
 	b := binary.LittleEndian.AppendUint64([]byte(cfg.Name), cfg.Seed)
 	return xxhash.Sum64(append(b, byte(rank), byte(life))) //nolint:gosec // only to differ
 }
-
-// silent swallows what net/http would print about aborted handlers.
-func silent() *log.Logger { return log.New(io.Discard, "", 0) }

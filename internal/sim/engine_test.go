@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"math"
 	"testing"
 	"time"
 )
@@ -235,7 +236,7 @@ func TestSubmitRefuses(t *testing.T) {
 		{"no output", &Request{Prompt: 1}, ErrRequest},
 		{"longer than the cache", &Request{Prompt: 60, Output: 6}, ErrTooLong},
 		{"exactly the cache", &Request{Prompt: 60, Output: 5}, nil},
-		{"absurd", &Request{Prompt: 1 << 40, Output: 5}, ErrTooLong},
+		{"absurd", &Request{Prompt: math.MaxInt, Output: 5}, ErrTooLong},
 	} {
 		if err := e.Submit(test.r); !errors.Is(err, test.want) {
 			t.Errorf("%s: %v, want %v", test.name, err, test.want)

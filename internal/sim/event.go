@@ -53,9 +53,10 @@ func (l *eventLog) removed(hash uint64) {
 		return
 	}
 	// When append moves the buffer, events recorded earlier keep the old one.
-	buf := append(l.hashes[l.half], hash)
-	l.hashes[l.half] = buf
-	l.add(Event{Kind: BlockRemoved, Hashes: buf[len(buf)-1 : len(buf) : len(buf)]})
+	buf := &l.hashes[l.half]
+	*buf = append(*buf, hash)
+	n := len(*buf)
+	l.add(Event{Kind: BlockRemoved, Hashes: (*buf)[n-1 : n : n]})
 }
 
 func (l *eventLog) take() []Event {
