@@ -15,7 +15,7 @@ usage() {
 		usage: load.sh URL WORKLOAD OUT [options]
 
 		workloads
-		  shared-prefix   16 system prompts of 2,560 tokens, each request picks one and
+		  shared-prefix   12 system prompts of 2,560 tokens, each request picks one and
 		                  adds 128 tokens of its own; 16 tokens out; Poisson arrivals
 		  multi-turn      conversations of 5 turns: 1,024 tokens, then 192 more in each
 		                  turn, with the history sent again; 24 tokens out; N users
@@ -24,10 +24,10 @@ usage() {
 		  --model NAME      model in the requests             (default tiny)
 		  --tokenizer DIR   local tokenizer directory         (default: from setup.sh)
 		  --seed N          seed of the prompts               (default 42)
-		  --requests N      stop after N requests             (default 90, 120)
-		  --rate R          shared-prefix: requests a second  (default 1.5)
-		  --users N         multi-turn: concurrent users      (default 4)
-		  --prefixes N      shared-prefix: system prompts     (default 16)
+		  --requests N      stop after N requests             (default 80, 100)
+		  --rate R          shared-prefix: requests a second  (default 1.2)
+		  --users N         multi-turn: concurrent users      (default 3)
+		  --prefixes N      shared-prefix: system prompts     (default 12)
 		  --max-seconds N   stop after N seconds in any case  (default 120)
 	EOF
 	exit 2
@@ -36,7 +36,7 @@ usage() {
 [ $# -ge 3 ] || usage
 url=$1 workload=$2 out=$3
 shift 3
-model=tiny tokenizer=$model_dir seed=42 requests= rate=1.5 users=4 prefixes=16 max_seconds=120
+model=tiny tokenizer=$model_dir seed=42 requests= rate=1.2 users=3 prefixes=12 max_seconds=120
 while [ $# -gt 0 ]; do
 	[ $# -ge 2 ] || { echo "load.sh: $1 needs a value" >&2; usage; }
 	case $1 in
@@ -55,12 +55,12 @@ done
 
 case $workload in
 shared-prefix)
-	requests=${requests:-90}
+	requests=${requests:-80}
 	profile=kind=poisson,rate=$rate
 	data=kind=synthetic_text,prompt_tokens=128,output_tokens=16,prefix_count=$prefixes,prefix_tokens=2560
 	;;
 multi-turn)
-	requests=${requests:-120}
+	requests=${requests:-100}
 	profile=kind=concurrent,streams=$users
 	data=kind=synthetic_text,turns=5,first_prompt_tokens=1024,prompt_tokens=192,output_tokens=24
 	;;

@@ -20,7 +20,7 @@ usage() {
 		  --topic TOPIC      topic of the events; may be empty     (default kv@127.0.0.1:PORT@NAME)
 		  --bind ADDR        address of all three ports            (default 127.0.0.1)
 		  --block-size N     a multiple of 32                      (default 32)
-		  --cache-mib N      KV cache in MiB; 1 MiB = 341 tokens   (default 128)
+		  --cache-mib N      KV cache in MiB; 1 MiB = 341 tokens   (default 64)
 		  --blocks N         KV cache in blocks, instead of --cache-mib
 		  --max-model-len N                                        (default 16384)
 		  --hash-algo A      --prefix-caching-hash-algo            (default sha256_cbor)
@@ -32,7 +32,7 @@ usage() {
 }
 
 port= events_port= replay_port= model=$model_dir name=tiny bind=127.0.0.1
-block_size=32 cache_mib=128 blocks= max_len=16384 hash_algo=sha256_cbor threads=1 dev=1 events=1
+block_size=32 cache_mib=64 blocks= max_len=16384 hash_algo=sha256_cbor threads=1 dev=1 events=1
 topic= topic_set=
 while [ $# -gt 0 ]; do
 	case $1 in

@@ -1,0 +1,292 @@
+//go:build e2e
+
+package vllm_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// process is a child that is killed with the test.
+type process struct {
+	name string
+	cmd  *exec.Cmd
+	log  string
+	done chan struct{}
+}
+
+// start runs a program in a process group of its own, its output in a file.
+func start(t *testing.T, name string, argv ...string) *process {
+	t.Helper()
+	p := &process{name: name, log: filepath.Join(outDir(t), name+".log"), done: make(chan struct{})}
+	out, err := os.Create(p.log)
+	require.NoError(t, err)
+	p.cmd = exec.Command(argv[0], argv[1:]...) //nolint:gosec,noctx // the test's own programs; killed below
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	require.NoError(t, p.cmd.Start())
+	go func() {
+		_ = p.cmd.Wait()
+		_ = out.Close()
+		close(p.done)
+	}()
+	t.Cleanup(p.kill)
+	return p
+}
+
+// kill is kill -9 for the whole group.
+func (p *process) kill() {
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	<-p.done
+}
+
+// stop asks the program to end and waits for it.
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	select {
+	case <-p.done:
+	case <-time.After(time.Minute):
+		t.Fatalf("%s did not end after SIGTERM; see %s", p.name, p.log)
+	}
+}
+
+func outDir(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("KVSTEER_E2E_OUT")
+	if dir == "" {
+		dir = filepath.Join(os.TempDir(), "kvsteer-e2e")
+	}
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	return dir
+}
+
+// script runs one of the folder's scripts to its end.
+func script(t *testing.T, timeout time.Duration, argv ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", argv...) //nolint:gosec // the folder's own scripts
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%v:\n%s", argv, tail(out))
+}
+
+func tail(b []byte) string {
+	const most = 4000
+	return string(b[max(0, len(b)-most):])
+}
+
+func tailFile(path string) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	return tail(b)
+}
+
+func freePorts(t *testing.T, n int) []int {
+	t.Helper()
+	ports := make([]int, n)
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer l.Close()
+		ports[i] = l.Addr().(*net.TCPAddr).Port
+	}
+	return ports
+}
+
+// worker is one vLLM server.
+type worker struct {
+	name                 string
+	port, events, replay int
+	process              *process
+}
+
+func (w *worker) url() string { return fmt.Sprintf("http://127.0.0.1:%d", w.port) }
+
+func (w *worker) start(t *testing.T) {
+	t.Helper()
+	w.process = start(t, w.name, "bash", "worker.sh",
+		"--port", fmt.Sprint(w.port), "--events-port", fmt.Sprint(w.events), "--replay-port", fmt.Sprint(w.replay),
+		"--cache-mib", fmt.Sprint(cacheMiB))
+}
+
+func (w *worker) waitHealthy(t *testing.T) {
+	t.Helper()
+	deadline := time.Now().Add(5 * time.Minute)
+	for time.Now().Before(deadline) {
+		select {
+		case <-w.process.done:
+			t.Fatalf("%s ended while starting:\n%s", w.name, tailFile(w.process.log))
+		default:
+		}
+		if status(t, w.url()+"/health") == http.StatusOK {
+			return
+		}
+		time.Sleep(500 * time.Millisecond)
+	}
+	t.Fatalf("%s is not healthy after 5 minutes:\n%s", w.name, tailFile(w.process.log))
+}
+
+func (w *worker) resetCache(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		resp, err := http.Post(w.url()+"/reset_prefix_cache", "application/json", nil) //nolint:noctx // local
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	}, 30*time.Second, 200*time.Millisecond, "%s: /reset_prefix_cache", w.name)
+}
+
+func status(t *testing.T, url string) int {
+	t.Helper()
+	client := http.Client{Timeout: 2 * time.Second}
+	resp, err := client.Get(url) //nolint:noctx // has a timeout
+	if err != nil {
+		return 0
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
+
+// gateway is examples/nethttp as a user would run it.
+type gateway struct {
+	url, outcomes string
+	process       *process
+}
+
+func startGateway(t *testing.T, binary, rule string, workers []*worker) *gateway {
+	t.Helper()
+	var fleet bytes.Buffer
+	fmt.Fprintln(&fleet, "workers:")
+	for _, w := range workers {
+		fmt.Fprintf(&fleet, "  - name: %s\n    url: %s\n    events:\n      - events: tcp://127.0.0.1:%d\n        replay: tcp://127.0.0.1:%d\n",
+			w.name, w.url(), w.events, w.replay)
+	}
+	fleetFile := filepath.Join(outDir(t), "fleet.yaml")
+	require.NoError(t, os.WriteFile(fleetFile, fleet.Bytes(), 0o600))
+	port := freePorts(t, 1)[0]
+	g := &gateway{
+		url:      fmt.Sprintf("http://127.0.0.1:%d", port),
+		outcomes: filepath.Join(outDir(t), "outcomes-"+rule+".jsonl"),
+	}
+	_ = os.Remove(g.outcomes)
+	g.process = start(t, "gateway-"+rule, binary, "-listen", fmt.Sprintf("127.0.0.1:%d", port),
+		"-fleet", fleetFile, "-policy", rule, "-outcomes", g.outcomes)
+	require.Eventually(t, func() bool { return status(t, g.url+"/healthz") == http.StatusOK },
+		time.Minute, 100*time.Millisecond, "the gateway is ready")
+	return g
+}
+
+// outcome is the part of a line of -outcomes that is looked at.
+type outcome struct {
+	Decision struct {
+		TokenSource  string `json:"token_source"`
+		PromptTokens int    `json:"prompt_tokens"`
+		Chosen       int    `json:"chosen"`
+		Candidates   []struct {
+			Name  string `json:"name"`
+			Trust string `json:"trust"`
+			TTFT  int64  `json:"predicted_ttft_ns"`
+		} `json:"candidates"`
+	} `json:"decision"`
+	TTFT            float64 `json:"ttft_s"`
+	CachedPredicted int     `json:"cached_predicted"`
+	Usage           struct {
+		Uncached    int  `json:"uncached"`
+		CacheRead   int  `json:"cache_read"`
+		CachedKnown bool `json:"cached_known"`
+	} `json:"usage"`
+	Error string `json:"error"`
+}
+
+func (g *gateway) read(t *testing.T) []outcome {
+	t.Helper()
+	f, err := os.Open(g.outcomes)
+	require.NoError(t, err)
+	defer f.Close()
+	var all []outcome
+	lines := bufio.NewReader(f)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err == io.EOF {
+			return all // a line that is being written has no end yet
+		}
+		require.NoError(t, err)
+		var o outcome
+		require.NoError(t, json.Unmarshal(line, &o))
+		all = append(all, o)
+	}
+}
+
+// ask sends one small request and returns the status.
+func (g *gateway) ask(prompt string) (int, string) {
+	body, err := json.Marshal(map[string]any{"model": modelName, "prompt": prompt, "max_tokens": 4})
+	if err != nil {
+		return 0, err.Error()
+	}
+	client := http.Client{Timeout: 30 * time.Second}
+	resp, err := client.Post(g.url+"/v1/completions", "application/json", bytes.NewReader(body)) //nolint:noctx // has a timeout
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return resp.StatusCode, string(b)
+}
+
+// trusts is the trust state of every candidate in the latest decision.
+func (g *gateway) trusts(t *testing.T) map[string]string {
+	t.Helper()
+	all := g.read(t)
+	out := map[string]string{}
+	if len(all) > 0 {
+		for _, c := range all[len(all)-1].Decision.Candidates {
+			out[c.Name] = c.Trust
+		}
+	}
+	return out
+}
+
+// waitExact sends requests until every worker is a candidate and exact.
+func (g *gateway) waitExact(t *testing.T, workers int, within time.Duration) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for i := 0; ; i++ {
+		g.ask(fmt.Sprintf("probe %d", i))
+		exact := 0
+		trusts := g.trusts(t)
+		for _, s := range trusts {
+			if s == "exact" {
+				exact++
+			}
+		}
+		if exact == workers {
+			return time.Since(began)
+		}
+		if time.Since(began) > within {
+			t.Fatalf("not every worker became exact within %v: %v\n%s", within, trusts, tailFile(g.process.log))
+		}
+		time.Sleep(250 * time.Millisecond)
+	}
+}
