@@ -17,6 +17,7 @@ func deliveryCases() []transportCase {
 		{"PaddedTopic", testPaddedTopic},
 		{"ExtraFrames", testExtraFrames},
 		{"Malformed", testMalformed},
+		{"Hostile", testHostile},
 		{"Ownership", testOwnership},
 		{"TwoConns", testTwoConns},
 	}

@@ -160,6 +160,10 @@ func deliveryFaults() map[string]fault {
 				return m, err
 			}
 		})},
+		"believes-any-size": {"Hostile", func(t *zmtp.Transport) follow.Transport {
+			t.MaxMessage = 1<<63 - 1
+			return t
+		}},
 		"reuses-its-buffer": {"Ownership", wrap(func(c *conn, _ follow.Endpoint) {
 			buf := make([]byte, 0, 1<<10)
 			c.recv = func(ctx context.Context) (follow.Message, error) {
@@ -333,6 +337,15 @@ func loadFaults() map[string]fault {
 			t.Buffer = 1 << 40
 			return t
 		}},
+		"forgets-its-buffer": {"StalledLoss", wrap(func(c *conn, _ follow.Endpoint) {
+			c.recv = func(ctx context.Context) (follow.Message, error) {
+				m, err := c.Conn.Recv(ctx)
+				for err == nil && len(m.Payload) > 1<<10 {
+					m, err = c.Conn.Recv(ctx)
+				}
+				return m, err
+			}
+		})},
 		"leaks": {"Cycles", wrap(func(c *conn, _ follow.Endpoint) {
 			c.close = func() error {
 				go func() { select {} }()

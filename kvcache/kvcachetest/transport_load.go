@@ -15,6 +15,7 @@ func loadCases() []transportCase {
 	return []transportCase{
 		{"LargePayload", testLargePayload},
 		{"SlowConsumer", testSlowConsumer},
+		{"StalledLoss", testStalledLoss},
 		{"Cycles", testCycles},
 	}
 }
@@ -122,6 +123,45 @@ func (b *bench) paced(p TransportPublisher, first uint64, size int) {
 	for seq := first; seq < first+total; seq++ {
 		<-tick.C
 		b.send(p, follow.Message{Seq: seq, Payload: payload})
+	}
+}
+
+// testStalledLoss: a publisher that goes away while the stream is held up by a
+// slow receiver is reported once he comes, after what was buffered.
+func testStalledLoss(b *bench) {
+	const (
+		size = 64 << 10
+		// linger is time for what a transport does by the clock, heartbeats say,
+		// to go wrong in that state.
+		linger = 500 * time.Millisecond
+	)
+	p := b.publisher(zmtp.PublisherConfig{})
+	c := b.subscribed(p, p.Endpoint())
+	payload := pattern(size, 0)
+	for seq := range uint64(b.Buffer+32*mib) / size { //nolint:gosec // positive
+		b.send(p, follow.Message{Seq: seq, Payload: payload})
+	}
+	time.Sleep(linger)
+	if err := p.Close(); err != nil {
+		b.Fatalf("closing the publisher: %v", err)
+	}
+	time.Sleep(linger)
+	next := uint64(0)
+	for {
+		m, err := b.recvErr(c, b.Timeout)
+		if errors.Is(err, follow.ErrDisconnected) {
+			break
+		}
+		if err != nil {
+			b.Fatalf("Recv after the publisher went away returned %v, want ErrDisconnected", err)
+		}
+		if m.Seq != next {
+			b.Fatalf("message %d where %d was due", m.Seq, next)
+		}
+		next++
+	}
+	if next == 0 {
+		b.Errorf("nothing arrived of what was buffered")
 	}
 }
 

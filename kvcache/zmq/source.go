@@ -23,6 +23,11 @@ const (
 	// drainBatch is how many messages are read before the monitor and the waker
 	// are looked at again.
 	drainBatch = 256
+
+	// A dead host is noticed after idle + interval x probes, in seconds.
+	keepaliveIdle     = 15
+	keepaliveInterval = 5
+	keepaliveProbes   = 3
 )
 
 // serve is the source of all connections. The goroutine that runs it owns all
@@ -124,17 +129,17 @@ func (t *Transport) configure(s *zmq4.Socket, job eventstream.Job) error {
 		func() error { return s.SetMaxmsgsize(positive(t.MaxMessage, DefaultMaxMessage)) },
 		func() error { return s.SetReconnectIvl(neverAgain) },
 		func() error { return s.SetHandshakeIvl(positive(t.HandshakeTimeout, DefaultHandshakeTimeout)) },
+		// No heartbeats: see Transport.
+		func() error { return s.SetTcpKeepalive(1) },
+		func() error { return s.SetTcpKeepaliveIdle(keepaliveIdle) },
+		func() error { return s.SetTcpKeepaliveIntvl(keepaliveInterval) },
+		func() error { return s.SetTcpKeepaliveCnt(keepaliveProbes) },
 	}
 	if strings.Contains(job.Address.Target, "[") {
 		steps = append(steps, func() error { return s.SetIpv6(true) })
 	}
 	if !job.Replay {
 		steps = append(steps, func() error { return s.SetSubscribe(job.Topic) })
-	}
-	if t.Heartbeat >= 0 {
-		steps = append(steps,
-			func() error { return s.SetHeartbeatIvl(positive(t.Heartbeat, DefaultHeartbeat)) },
-			func() error { return s.SetHeartbeatTimeout(positive(t.HeartbeatTimeout, DefaultHeartbeatTimeout)) })
 	}
 	return firstError(steps...)
 }

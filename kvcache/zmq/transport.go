@@ -15,8 +15,6 @@ const (
 	DefaultHWM              = 128
 	DefaultMaxMessage       = 256 << 20
 	DefaultHandshakeTimeout = 5 * time.Second
-	DefaultHeartbeat        = 10 * time.Second
-	DefaultHeartbeatTimeout = 10 * time.Second
 	DefaultRetryMin         = eventstream.DefaultRetryMin // 100 ms
 	DefaultRetryMax         = eventstream.DefaultRetryMax // 2 s
 )
@@ -31,13 +29,18 @@ type AddressError = eventstream.AddressError
 //
 // Each connection, and each replay while it runs, costs one goroutine that holds
 // an operating system thread while it waits.
+//
+// A host that dies or is cut off is noticed by TCP keep-alive, after about 30 s.
+// A process that hangs with its connection open is not: libzmq's heartbeats
+// would notice it, but they abort our own process when a peer goes away while a
+// slow receiver holds the stream up (libzmq issues 4364 and 4767, open with
+// 4.3.5). Package kvcache/zmtp notices both.
 type Transport struct {
 	// Buffer bounds, in bytes, the messages that one connection holds for its
 	// receiver, beside HWM messages inside libzmq; a running replay has as much
 	// again. When both are full the socket is not read and the publisher comes to
-	// drop messages, which shows as a gap in the sequence numbers. A receiver
-	// who stalls for longer than Heartbeat plus HeartbeatTimeout after that loses
-	// the connection. 0 means DefaultBuffer.
+	// drop messages, which shows as a gap in the sequence numbers.
+	// 0 means DefaultBuffer.
 	Buffer int64
 	// HWM is libzmq's receive high-water mark in messages. 0 means DefaultHWM.
 	HWM int
@@ -47,12 +50,6 @@ type Transport struct {
 	// HandshakeTimeout bounds connecting and the handshake of one attempt.
 	// 0 means DefaultHandshakeTimeout.
 	HandshakeTimeout time.Duration
-	// Heartbeat is how often a peer is asked for a sign of life. 0 means
-	// DefaultHeartbeat, negative means never.
-	Heartbeat time.Duration
-	// HeartbeatTimeout is how long the sign of life may take before the
-	// connection counts as lost. 0 means DefaultHeartbeatTimeout.
-	HeartbeatTimeout time.Duration
 	// RetryMin and RetryMax bound the pause between attempts to connect.
 	// 0 means DefaultRetryMin and DefaultRetryMax.
 	RetryMin, RetryMax time.Duration
