@@ -74,7 +74,7 @@ bench: ## Run every benchmark for BENCHTIME each (1x to see that they work)
 
 .PHONY: demo-check
 demo-check: ## Run the demo and check what it claims: prefix routing at least 5 times faster
-	CGO_ENABLED=0 $(GO) run ./examples/quickstart -json | $(GO) run ./internal/democheck
+	@out=$$(CGO_ENABLED=0 $(GO) run ./examples/quickstart -json) && printf "%s\n" "$$out" | $(GO) run ./internal/democheck
 
 .PHONY: e2e-vllm
 e2e-vllm: ## Route real vLLM servers (CPU) by their KV events, installed into a cache on first use
