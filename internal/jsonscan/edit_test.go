@@ -25,6 +25,7 @@ func TestEdit(t *testing.T) {
 		},
 		"replace every duplicate":    {`{"model":"a","x":{"model":"in"},"mod\u0065l":1,"model":null}`, model, `{"model":"new\"name","x":{"model":"in"},"mod\u0065l":"new\"name","model":"new\"name"}`},
 		"same meaning stays spelled": {`{"model":"new\u0022name","model":"a"}`, model, `{"model":"new\u0022name","model":"new\"name"}`},
+		"same meaning, no copy":      {`{ "model":"new\u0022name" }`, model, `{ "model":"new\u0022name" }`},
 		"add":                        {`{"a":1 }`, model, `{"a":1,"model":"new\"name" }`},
 		"add to empty":               {` { } `, model, ` {"model":"new\"name" } `},
 		"add two":                    {`{}`, func(e *Edit) { e.Set("a", []byte(" [1] ")); e.SetString("b\n", "\x01") }, `{"a":[1],"b\n":"\u0001"}`},

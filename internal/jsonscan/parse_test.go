@@ -55,6 +55,8 @@ func TestParseValue(t *testing.T) {
 		"bad escape":         {`"\x41"`, 2, reasonEscape},
 		"bad hex":            {`"\u00g0"`, 5, reasonEscape},
 		"bad UTF-8":          {"\"ab\xffc\"", 3, reasonUTF8},
+		"bad UTF-8, far in":  {"\"0123456789abcdef\xff0123456789\"", 17, reasonUTF8},
+		"control, far in":    {"\"0123456789abcdef\x1f0123456789\"", 17, reasonControl},
 		"cut UTF-8":          {"\"ab\xe4\xb8\"", 3, reasonUTF8},
 		"surrogate in UTF-8": {"\"\xed\xa0\x80\"", 1, reasonUTF8},
 		"overlong UTF-8":     {"\"\xc0\xaf\"", 1, reasonUTF8},

@@ -126,6 +126,11 @@ func TestLongLine(t *testing.T) {
 		assert.Len(t, all[0].data, size)
 		assert.Equal(t, data("data: b\n\n", "b"), all[1])
 		assert.Zero(t, s.Oversized())
+		for _, p := range parts[:len(parts)-1] {
+			s.Feed([]byte(p), func(Event) {})
+		}
+		s.Feed([]byte(in[(len(parts)-1)*step:]), func(Event) {})
+		assert.LessOrEqual(t, cap(s.buf), keepBuffer, "a stream goes on with little memory")
 	}
 }
 

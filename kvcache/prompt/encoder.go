@@ -68,7 +68,11 @@ func (e *Encoder) Encode(ctx context.Context, r *Request) (Encoding, error) {
 	var degraded []Degradation
 	note(&degraded, SourceCaller, err)
 	enc, found := e.ask(ctx, &q)
-	degraded = append(degraded, enc.Degraded...)
+	if degraded == nil {
+		degraded = enc.Degraded
+	} else {
+		degraded = append(degraded, enc.Degraded...)
+	}
 	if !found {
 		enc = bytesOf(q.API, q.Object)
 	}
@@ -126,6 +130,9 @@ func (e *Encoder) plan(r *Request) (passed []Degradation, hopeless bool) {
 		_, err := p.plan(r)
 		if err == nil {
 			return nil, false
+		}
+		if passed == nil {
+			passed = make([]Degradation, 0, len(e.chain))
 		}
 		note(&passed, s.Kind(), err)
 	}

@@ -156,8 +156,12 @@ func TestCacheServes(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 5, calls.Load(), "another model has another tokenizer")
 	assert.Equal(t, SourceTokenize, encode(t, e, Completions, text("a"), "").Source, "known ids need no engine")
+	both := `{"prompt":"a","input":"b"}`
+	encode(t, e, Completions, both, "http://a")
+	encode(t, e, Embeddings, both, "http://a")
+	assert.EqualValues(t, 7, calls.Load(), "another API reads another field")
 	s := e.Stats()
-	assert.Equal(t, 5, s.Entries)
+	assert.Equal(t, 7, s.Entries)
 	assert.EqualValues(t, 2, s.Hits)
 	require.NoError(t, e.Close())
 	assert.Zero(t, e.Stats().Bytes)
@@ -198,6 +202,28 @@ func TestClose(t *testing.T) {
 	assert.Equal(t, "render: canceled; tokenize: canceled; ", reasons(enc))
 	require.NoError(t, e.Close())
 	assert.Equal(t, "render: encoder closed; tokenize: encoder closed; ", reasons(encode(t, e, Completions, text("b"), "http://a")))
+}
+
+func TestCloseWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		e := NewEncoder(Options{NoRender: true, Client: roundTrip(func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			<-release // a client that is slow to give up
+			return nil, r.Context().Err()
+		}).client()})
+		go func() {
+			_, _ = e.Encode(context.Background(), &Request{API: Completions, Body: []byte(text("a")), Engine: Engine{BaseURL: "http://a"}})
+		}()
+		synctest.Wait()
+		var closed atomic.Bool
+		go func() { closed.Store(e.Close() == nil) }()
+		synctest.Wait()
+		assert.False(t, closed.Load())
+		close(release)
+		synctest.Wait()
+		assert.True(t, closed.Load())
+	})
 }
 
 // local is a source of the kind that other packages bring.
