@@ -40,12 +40,16 @@ type Request struct {
 type Usage struct {
 	// Uncached prompt tokens were computed, CacheRead ones were found in the KV
 	// cache, CacheWrite ones were computed and billed as written to a cache.
-	Uncached, CacheRead, CacheWrite int
+	Uncached   int `json:"uncached"`
+	CacheRead  int `json:"cache_read"`
+	CacheWrite int `json:"cache_write"`
 	// Output includes Reasoning.
-	Output, Reasoning int
+	Output    int `json:"output"`
+	Reasoning int `json:"reasoning"`
 	// Known is set when the engine reported usage at all, CachedKnown when it
 	// reported cached tokens: absent is not zero.
-	Known, CachedKnown bool
+	Known       bool `json:"known"`
+	CachedKnown bool `json:"cached_known"`
 }
 
 // Prompt is the number of prompt tokens.

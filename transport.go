@@ -149,7 +149,7 @@ func (t *Transport) attempt(req *http.Request, sel *Selection) (*http.Response, 
 	if err != nil {
 		err = because(ctx, err)
 		cancel(nil)
-		sel.reportFailure(err)
+		blame(req, sel, err)
 		return nil, err
 	}
 	resp.Body = &cancelBody{ReadCloser: resp.Body, cancel: cancel}
@@ -170,11 +170,18 @@ func (t *Transport) attempt(req *http.Request, sel *Selection) (*http.Response, 
 			err = io.ErrUnexpectedEOF
 		}
 		err = because(ctx, err)
-		sel.reportFailure(err)
+		blame(req, sel, err)
 		return nil, err
 	}
 	watch(resp, &peeked{first: first, err: err, rest: resp.Body}, sel, swallow)
 	return resp, nil
+}
+
+// blame reports a failure to the fleet, unless it is the client's own doing.
+func blame(req *http.Request, sel *Selection, err error) {
+	if req.Context().Err() == nil {
+		sel.reportFailure(err)
+	}
 }
 
 // because prefers the reason for which we cancelled to the error that followed.

@@ -129,8 +129,24 @@ type outcomeLog struct {
 	enc *json.Encoder
 }
 
+type outcomeLine struct {
+	Decision        *kvsteer.Decision `json:"decision"`
+	TTFT            float64           `json:"ttft_s"`
+	Duration        float64           `json:"duration_s"`
+	CachedPredicted int               `json:"cached_predicted"`
+	Usage           kvsteer.Usage     `json:"usage"`
+	Error           string            `json:"error,omitempty"`
+}
+
 func (l *outcomeLog) OnOutcome(o *kvsteer.Outcome) {
+	line := outcomeLine{
+		Decision: o.Decision, TTFT: o.TTFT.Seconds(), Duration: o.Duration.Seconds(),
+		CachedPredicted: o.CachedPredicted, Usage: o.Usage,
+	}
+	if o.Err != nil {
+		line.Error = o.Err.Error()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = l.enc.Encode(o) // a full disk must not fail requests
+	_ = l.enc.Encode(line) // a full disk must not fail requests
 }
