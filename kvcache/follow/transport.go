@@ -30,13 +30,18 @@ type Message struct {
 // concurrent use.
 type Transport interface {
 	// Dial starts to subscribe to ep. It may return before the publisher is
-	// reachable; a malformed address is an error at once. ctx bounds the dialling
-	// only, not the connection's life.
+	// reachable, and one that is not reachable yet is no error; a malformed
+	// address is an error at once. ctx bounds the dialling only, not the
+	// connection's life.
 	Dial(ctx context.Context, ep Endpoint) (Conn, error)
 }
 
 // Conn is one subscription. Recv and Replay may be called concurrently with each
 // other, each from one goroutine at a time; Close from any.
+//
+// Messages that come while nobody is in Recv, as during a replay, wait in the
+// transport up to a bound of its own. Those beyond it are lost, which their
+// numbers show.
 type Conn interface {
 	// Recv waits for the next live message. After ErrDisconnected messages may
 	// have been lost and the Conn must be closed and dialled again; other errors
@@ -44,7 +49,9 @@ type Conn interface {
 	Recv(ctx context.Context) (Message, error)
 	// Replay asks for the buffered messages from sequence number from on and
 	// calls fn for each in order until the publisher's end marker. A non-nil
-	// error from fn stops it and is returned.
+	// error from fn stops it and is returned. If the publisher goes away before
+	// the end marker the error is ErrDisconnected, and if it gives no answer
+	// that of ctx: what fn was given until then is good, and more may follow it.
 	Replay(ctx context.Context, from uint64, fn func(Message) error) error
 	// Close releases the connection and makes a pending Recv or Replay return
 	// ErrClosed. It is idempotent.
