@@ -1,0 +1,11 @@
+//go:build cgo
+
+package zmq_test
+
+import (
+	"testing"
+
+	"github.com/kvsteer/kvsteer/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
