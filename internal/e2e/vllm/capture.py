@@ -69,11 +69,12 @@ class Worker:
                 time.sleep(0.5)
 
     def __exit__(self, *_):
+        self.p.send_signal(signal.SIGTERM)
         try:
-            os.killpg(self.p.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        self.p.wait()
+            self.p.wait(30)
+        except subprocess.TimeoutExpired:
+            self.p.kill()  # its children die with it, see launch.py
+            self.p.wait()
         self.ctx.destroy(0)
         # The helper processes hold the event ports for a moment longer.
         for port in (PORT, EVENTS, REPLAY):
