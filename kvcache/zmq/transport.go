@@ -33,8 +33,8 @@ type AddressError = eventstream.AddressError
 // A host that dies or is cut off is noticed by TCP keep-alive, after about 30 s.
 // A process that hangs with its connection open is not: libzmq's heartbeats
 // would notice it, but they abort our own process when a peer goes away while a
-// slow receiver holds the stream up (libzmq issues 4364 and 4767, open with
-// 4.3.5). Package kvcache/zmtp notices both.
+// slow receiver holds the stream up (seen with 4.3.4; libzmq issues 4364 and
+// 4767). Package kvcache/zmtp notices both.
 type Transport struct {
 	// Buffer bounds, in bytes, the messages that one connection holds for its
 	// receiver, beside HWM messages inside libzmq; a running replay has as much
