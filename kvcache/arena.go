@@ -24,18 +24,19 @@ func (m *memory) take(n, keep int64) bool {
 const (
 	chunkShift = 12
 	chunkWords = 1 << chunkShift
-	chunkBytes = chunkWords*8 + chunkWords*2/8
 	maxOrder   = chunkShift
+	// chunkBytes is what a chunk takes with its buddies.
+	chunkBytes = chunkWords*8 + chunkWords*2/8
 )
 
 // chunk is a piece of the arena. Readers load its words without a lock, hence
 // every access is atomic.
-type chunk struct {
-	words [chunkWords]atomic.Uint64
-	// free has a bit for every node of the buddy tree, set while that node is a
-	// free piece. The root is node 1; only writers look.
-	free [2 * chunkWords / 64]uint64
-}
+type chunk [chunkWords]atomic.Uint64
+
+// buddies has a bit for every node of a chunk's buddy tree, set while that node
+// is a free piece. The root is node 1. It is apart from the chunk because only
+// writers look, and because the two together are an awkward size to allocate.
+type buddies [2 * chunkWords / 64]uint64
 
 // arena allocates pieces of 2^order words by the buddy method. A piece is named
 // by the index of its first word, so that nothing in it is a pointer and the
@@ -48,8 +49,9 @@ type chunk struct {
 type arena struct {
 	mem   *memory
 	dir   atomic.Pointer[[]atomic.Pointer[chunk]]
-	ids   []uint32 // chunk numbers to use again
-	top   uint32   // chunk numbers used so far
+	free  []*buddies // by chunk
+	ids   []uint32   // chunk numbers to use again
+	top   uint32     // chunk numbers used so far
 	lists [maxOrder + 1]uint32
 	spare int
 }
@@ -78,13 +80,12 @@ func (a *arena) slice(at uint32, n int) []atomic.Uint64 {
 	if p == nil || off+n > chunkWords {
 		return nil
 	}
-	return p.words[off : off+n : off+n]
+	return p[off : off+n : off+n]
 }
 
-func (a *arena) chunk(at uint32) *chunk { return (*a.dir.Load())[at>>chunkShift].Load() }
-
+// word returns a word of a piece that is in use.
 func (a *arena) word(at uint32) *atomic.Uint64 {
-	return &a.chunk(at).words[at&(chunkWords-1)]
+	return &(*a.dir.Load())[at>>chunkShift].Load()[at&(chunkWords-1)]
 }
 
 // alloc returns a piece whose words hold anything, or 0 when the budget has no
@@ -129,11 +130,11 @@ func (a *arena) canAlloc(order uint8) bool {
 }
 
 func (a *arena) release(at uint32, order uint8) {
-	c := a.chunk(at)
+	free := a.free[at>>chunkShift]
 	for order < maxOrder {
 		buddy := at ^ 1<<order
 		node := nodeOf(buddy, order)
-		if c.free[node/64]&(1<<(node%64)) == 0 {
+		if free[node/64]&(1<<(node%64)) == 0 {
 			break
 		}
 		a.unlink(buddy, order)
@@ -144,6 +145,7 @@ func (a *arena) release(at uint32, order uint8) {
 		if a.spare > 0 {
 			id := at >> chunkShift
 			(*a.dir.Load())[id].Store(nil)
+			a.free[id] = nil
 			a.ids = append(a.ids, id)
 			a.mem.used -= chunkBytes
 			return
@@ -167,7 +169,7 @@ func (a *arena) link(at uint32, order uint8) {
 	}
 	a.lists[order] = at
 	node := nodeOf(at, order)
-	a.chunk(at).free[node/64] |= 1 << (node % 64)
+	a.free[at>>chunkShift][node/64] |= 1 << (node % 64)
 }
 
 func (a *arena) unlink(at uint32, order uint8) {
@@ -184,7 +186,7 @@ func (a *arena) unlink(at uint32, order uint8) {
 		n.Store(n.Load()&0xffffffff | uint64(prev)<<32)
 	}
 	node := nodeOf(at, order)
-	a.chunk(at).free[node/64] &^= 1 << (node % 64)
+	a.free[at>>chunkShift][node/64] &^= 1 << (node % 64)
 }
 
 // grow adds a chunk to the free lists.
@@ -197,7 +199,9 @@ func (a *arena) grow() bool {
 		id, a.ids = a.ids[n-1], a.ids[:n-1]
 	} else {
 		a.top++
+		a.free = append(a.free, nil)
 	}
+	a.free[id] = new(buddies)
 	dir := a.dir.Load()
 	if dir == nil || int(id) >= len(*dir) {
 		bigger := make([]atomic.Pointer[chunk], max(16, 2*int(id)))

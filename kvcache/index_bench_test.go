@@ -1,0 +1,202 @@
+package kvcache_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/kvsteer/kvsteer/kvcache"
+)
+
+// The fleet of the benchmarks: 64 workers, 1,000 prompts of 1,000 blocks of 16
+// tokens in 16 families that share their first 64 blocks: a million blocks. Every
+// worker holds every family's start; each prompt goes on at eight workers, to a
+// depth of its own at each.
+const (
+	benchWorkers  = 64
+	benchPrompts  = 1000
+	benchBlocks   = 1000
+	benchShared   = 64
+	benchFamilies = 16
+	benchHolders  = 8
+	benchSize     = 16
+	benchChunk    = 128 // blocks per event
+)
+
+type benchFleet struct {
+	index   *kvcache.Index
+	owners  []kvcache.Owner
+	prompts [][]kvcache.Key
+	// depth is how far a worker holds a prompt: depth[prompt][worker].
+	depth [][]int32
+}
+
+func benchHash(k kvcache.Key) kvcache.EngineHash {
+	return kvcache.EngineHash(uint64(k) * 0x9e3779b97f4a7c15)
+}
+
+// newBenchFleet builds the fleet. With holes, half of the workers of each prompt
+// lose 2% of its blocks, anywhere.
+func newBenchFleet(b *testing.B, holes bool) *benchFleet {
+	b.Helper()
+	r := rand.New(rand.NewPCG(1, 2))
+	f := &benchFleet{index: kvcache.NewIndex(kvcache.Options{MaxBytes: 4 << 30})}
+	for range benchWorkers {
+		f.owners = append(f.owners, f.index.Join("w"))
+	}
+	families := make([][]uint32, benchFamilies)
+	for i := range families {
+		families[i] = randomTokens(r, benchShared*benchSize)
+	}
+	h := kvcache.Hasher{BlockSize: benchSize}
+	for p := range benchPrompts {
+		tokens := append(slices.Clone(families[p%benchFamilies]), randomTokens(r, (benchBlocks-benchShared)*benchSize)...)
+		keys := h.Keys(nil, tokens, kvcache.Scope{}, nil)
+		depth := make([]int32, benchWorkers)
+		for w := range depth {
+			depth[w] = benchShared
+		}
+		for _, w := range r.Perm(benchWorkers)[:benchHolders] {
+			depth[w] = int32(benchShared + r.IntN(benchBlocks-benchShared+1))
+		}
+		for w, d := range depth {
+			if p >= benchFamilies && d <= benchShared {
+				continue
+			}
+			f.store(f.owners[w], tokens, keys, int(d))
+			if holes && w%2 == 0 {
+				for i := benchShared; i < int(d); i++ {
+					if r.IntN(50) == 0 {
+						f.index.Apply(f.owners[w], &kvcache.Event{Kind: kvcache.Removed, Hashes: []kvcache.EngineHash{benchHash(keys[i])}})
+						depth[w] = min(depth[w], int32(i))
+					}
+				}
+			}
+		}
+		f.prompts = append(f.prompts, keys)
+		f.depth = append(f.depth, depth)
+	}
+	return f
+}
+
+func (f *benchFleet) store(o kvcache.Owner, tokens []uint32, keys []kvcache.Key, blocks int) {
+	for from := 0; from < blocks; from += benchChunk {
+		to := min(from+benchChunk, blocks)
+		e := kvcache.Event{
+			Kind: kvcache.Stored, BlockSize: benchSize, Tokens: tokens[from*benchSize : to*benchSize], HasParent: from > 0,
+		}
+		for i := from; i < to; i++ {
+			e.Hashes = append(e.Hashes, benchHash(keys[i]))
+		}
+		if from > 0 {
+			e.Parent = benchHash(keys[from-1])
+		}
+		f.index.Apply(o, &e)
+	}
+}
+
+// match checks every answer and reports how long they take.
+func (f *benchFleet) match(b *testing.B) {
+	b.Helper()
+	hits := make([]kvcache.Hit, benchWorkers)
+	for p, keys := range f.prompts {
+		f.index.Match(keys, f.owners, hits)
+		for w, h := range hits {
+			if h.Blocks != f.depth[p][w] {
+				b.Fatalf("prompt %d, worker %d: %d blocks, want %d", p, w, h.Blocks, f.depth[p][w])
+			}
+		}
+	}
+	b.ReportAllocs()
+	b.ReportMetric(float64(f.index.Stats().Blocks), "blocks")
+	r := rand.New(rand.NewPCG(3, 4))
+	var took durations
+	for b.Loop() {
+		keys := f.prompts[r.IntN(len(f.prompts))]
+		start := time.Now()
+		f.index.Match(keys, f.owners, hits)
+		took.add(time.Since(start))
+	}
+	took.report(b)
+}
+
+// durations keeps a bounded number of measurements.
+type durations struct {
+	n   int
+	all [1 << 18]time.Duration
+}
+
+func (d *durations) add(v time.Duration) {
+	d.all[d.n%len(d.all)] = v
+	d.n++
+}
+
+func (d *durations) report(b *testing.B) {
+	b.Helper()
+	p50, p99 := d.quantiles()
+	b.ReportMetric(p50, "p50-ns")
+	b.ReportMetric(p99, "p99-ns")
+}
+
+func (d *durations) reportAs(b *testing.B, what string) {
+	b.Helper()
+	p50, p99 := d.quantiles()
+	b.ReportMetric(p50, what+"-p50-ns")
+	b.ReportMetric(p99, what+"-p99-ns")
+}
+
+func (d *durations) quantiles() (p50, p99 float64) {
+	all := d.all[:min(d.n, len(d.all))]
+	slices.Sort(all)
+	return float64(all[len(all)/2]), float64(all[len(all)*99/100])
+}
+
+// BenchmarkMatch asks 64 workers for a prompt of 1,000 blocks among a million.
+func BenchmarkMatch(b *testing.B) { newBenchFleet(b, false).match(b) }
+
+// BenchmarkMatchHoles is BenchmarkMatch with 2% of the blocks missing at half of
+// the workers.
+func BenchmarkMatchHoles(b *testing.B) { newBenchFleet(b, true).match(b) }
+
+// BenchmarkMemory measures the live heap per (worker, block). Prompts are of 1 to
+// 1,000 blocks.
+func BenchmarkMemory(b *testing.B) {
+	for _, holders := range []int{1, 4} {
+		b.Run(fmt.Sprintf("holders=%d", holders), func(b *testing.B) {
+			r := rand.New(rand.NewPCG(5, 6))
+			h := kvcache.Hasher{BlockSize: benchSize}
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			f := &benchFleet{index: kvcache.NewIndex(kvcache.Options{MaxBytes: 4 << 30})}
+			for range 8 {
+				f.owners = append(f.owners, f.index.Join("w"))
+			}
+			tokens := make([]uint32, 0, benchBlocks*benchSize)
+			var keys []kvcache.Key
+			for pairs := 0; pairs < 1_000_000; {
+				n := 1 + r.IntN(benchBlocks)
+				tokens = tokens[:n*benchSize]
+				for i := range tokens {
+					tokens[i] = r.Uint32N(152064)
+				}
+				keys = h.Keys(keys[:0], tokens, kvcache.Scope{}, nil)
+				for i := range holders {
+					f.store(f.owners[(pairs+i)%len(f.owners)], tokens, keys, n)
+				}
+				pairs += n * holders
+			}
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			s := f.index.Stats()
+			for b.Loop() {
+				runtime.KeepAlive(f)
+			}
+			b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(s.Pairs), "B/pair")
+			b.ReportMetric(float64(s.Bytes)/float64(s.Pairs), "counted-B/pair")
+		})
+	}
+}
