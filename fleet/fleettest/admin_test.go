@@ -195,7 +195,10 @@ func TestAdminHangs(t *testing.T) {
 func TestConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	for _, cfg := range []Config{
-		{Ranks: -1}, {Speed: -1}, {BlockSize: -1}, {Events: 99},
+		{Ranks: -1},
+		{Speed: -1},
+		{BlockSize: -1},
+		{Events: 99},
 		{Network: NewNetwork(), Listener: &pipeListener{}},
 	} {
 		if e, err := Start(cfg); !errors.Is(err, ErrConfig) {

@@ -60,7 +60,7 @@ func TestTheNextTurnHitsTheAnswerToo(t *testing.T) {
 		}
 		messages = append(messages,
 			map[string]any{"role": "assistant", "content": dig(t, answer, "choices", 0, "message", "content")},
-			map[string]any{"role": "user", "content": Text(uint64(100+turn), 20)}) //nolint:gosec // small
+			map[string]any{"role": "user", "content": Text(uint64(100+turn), 20)})
 	}
 }
 
@@ -95,7 +95,7 @@ func TestChatStream(t *testing.T) {
 			}
 			text := ""
 			for i, chunk := range data[1:6] {
-				text += dig(t, chunk, "choices", 0, "delta", "content").(string) //nolint:forcetypeassert,errcheck // fails the test
+				text += dig(t, chunk, "choices", 0, "delta", "content").(string) //nolint:errcheck // fails the test
 				finish := dig(t, chunk, "choices", 0, "finish_reason")
 				if (i == 4) != (finish == "stop") {
 					t.Errorf("chunk %d finishes with %v", i, finish)
@@ -154,13 +154,13 @@ func TestCompletions(t *testing.T) {
 		"model": DefaultModel, "prompt": []string{"one two", "three"}, "n": 2, "return_token_ids": true,
 	})
 	answer := decode(t, raw)
-	if got := len(answer["choices"].([]any)); got != 4 { //nolint:forcetypeassert,errcheck // fails the test
+	if got := len(answer["choices"].([]any)); got != 4 { //nolint:errcheck // fails the test
 		t.Fatalf("%d choices, want 4", got)
 	}
 	if number(t, answer, "usage", "prompt_tokens") != 3 || number(t, answer, "usage", "completion_tokens") != 12 {
 		t.Errorf("usage %v, want 3 + 12", answer["usage"])
 	}
-	if ids := dig(t, answer, "choices", 2, "prompt_token_ids").([]any); len(ids) != 1 || ids[0] != float64(Tokenize("three")[0]) { //nolint:forcetypeassert,errcheck // fails the test
+	if ids := dig(t, answer, "choices", 2, "prompt_token_ids").([]any); len(ids) != 1 || ids[0] != float64(Tokenize("three")[0]) { //nolint:errcheck // fails the test
 		t.Errorf("prompt ids of the third choice: %v", ids)
 	}
 	_, _, raw = post(t, c, e.URL()+pathCompletions, map[string]any{
@@ -196,8 +196,10 @@ func TestMessages(t *testing.T) {
 	body["stream"] = true
 	_, _, raw = post(t, c, e.URL()+pathMessages, body)
 	data, names, _ := sseEvents(t, raw)
-	want := []string{"message_start", "content_block_start", "content_block_delta", "content_block_delta", "content_block_delta",
-		"content_block_stop", "message_delta", "message_stop"}
+	want := []string{
+		"message_start", "content_block_start", "content_block_delta", "content_block_delta", "content_block_delta",
+		"content_block_stop", "message_delta", "message_stop",
+	}
 	if !slices.Equal(names, want) {
 		t.Fatalf("events %v, want %v", names, want)
 	}
@@ -263,7 +265,7 @@ func TestTheSamePromptByEveryAPI(t *testing.T) {
 	}
 	_, _, raw := post(t, c, e.URL()+"/tokenize", user(text))
 	_, _, rendered := post(t, c, e.URL()+pathChat+"/render", user(text))
-	tokens, ids := dig(t, decode(t, raw), "tokens").([]any), dig(t, decode(t, rendered), "token_ids").([]any) //nolint:forcetypeassert,errcheck // fails the test
+	tokens, ids := dig(t, decode(t, raw), "tokens").([]any), dig(t, decode(t, rendered), "token_ids").([]any) //nolint:errcheck // fails the test
 	if len(tokens) != len(mustChat(t, text)) || !slices.Equal(tokens, ids) {
 		t.Errorf("/tokenize gives %d ids, render %d", len(tokens), len(ids))
 	}
@@ -274,7 +276,7 @@ func TestEmbeddings(t *testing.T) {
 	e := New(t, Config{Speed: fast})
 	_, _, raw := post(t, client(t), e.URL()+pathEmbeddings, map[string]any{"model": DefaultModel, "input": []string{"a b", "c"}})
 	answer := decode(t, raw)
-	if len(dig(t, answer, "data", 1, "embedding").([]any)) == 0 || number(t, answer, "usage", "prompt_tokens") != 3 { //nolint:forcetypeassert,errcheck // fails the test
+	if len(dig(t, answer, "data", 1, "embedding").([]any)) == 0 || number(t, answer, "usage", "prompt_tokens") != 3 { //nolint:errcheck // fails the test
 		t.Errorf("answer %s", raw)
 	}
 }

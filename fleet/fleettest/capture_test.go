@@ -113,7 +113,7 @@ func TestAnswersHaveTheShapeOfRealOnes(t *testing.T) {
 	prompt := func(more ...any) map[string]any {
 		m := map[string]any{"model": DefaultModel, "prompt": text, "max_tokens": 4}
 		for i := 0; i+1 < len(more); i += 2 {
-			m[more[i].(string)] = more[i+1] //nolint:forcetypeassert,errcheck // a test's own argument
+			m[more[i].(string)] = more[i+1] //nolint:errcheck // a test's own argument
 		}
 		return m
 	}
@@ -191,14 +191,14 @@ func compare(t *testing.T, file string, ours, theirs []byte) {
 func TestMetricsHaveTheNamesOfRealOnes(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}
-	for _, line := range strings.Split(string(captured(t, "metrics.txt")), "\n") {
+	for line := range strings.SplitSeq(string(captured(t, "metrics.txt")), "\n") {
 		known[series1(line)] = true
 	}
 	e := New(t, Config{Speed: fast})
 	c := client(t)
 	post(t, c, e.URL()+pathChat, user("x"))
 	_, text := get(t, c, e.URL()+"/metrics")
-	for _, line := range strings.Split(text, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		if s := series1(line); !known[s] && !strings.Contains(s, "cache_config_info") {
 			t.Errorf("vLLM has no %s", s)
 		}
@@ -214,7 +214,7 @@ func series1(line string) string {
 		return ""
 	}
 	name, rest, _ := strings.Cut(line, "{")
-	for _, label := range strings.Split(rest, `",`) {
+	for label := range strings.SplitSeq(rest, `",`) {
 		key, _, _ := strings.Cut(label, "=")
 		name += " " + key
 	}

@@ -263,11 +263,11 @@ func (e encoder) hash(p *packer, hash uint64) {
 		// A digest whose last eight bytes are the integer form.
 		var digest [wideHash]byte
 		for i := range wideHash / 8 {
-			binary.BigEndian.PutUint64(digest[8*i:], hash*uint64(wideHash/8-i)) //nolint:gosec // positive
+			binary.BigEndian.PutUint64(digest[8*i:], hash*uint64(wideHash/8-i))
 		}
 		p.bin(digest[:])
 	case e.signed():
-		p.int(int64(hash)) //nolint:gosec // keeps the bits
+		p.int(int64(hash))
 	default:
 		p.uint(hash)
 	}

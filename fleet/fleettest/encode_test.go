@@ -52,9 +52,11 @@ func TestEncodeMatchesTheEnginesBytes(t *testing.T) {
 // Every integer width survives a round trip through the decoder.
 func TestPackIntegers(t *testing.T) {
 	t.Parallel()
-	hashes := []uint64{0, 127, 128, 255, 256, 65535, 65536, math.MaxUint32, math.MaxUint32 + 1, math.MaxInt64, math.MaxInt64 + 1,
+	hashes := []uint64{
+		0, 127, 128, 255, 256, 65535, 65536, math.MaxUint32, math.MaxUint32 + 1, math.MaxInt64, math.MaxInt64 + 1,
 		math.MaxUint64, math.MaxUint64 - 31, math.MaxUint64 - 32, math.MaxUint64 - 127, math.MaxUint64 - 128,
-		math.MaxUint64 - math.MaxInt16, math.MaxUint64 - math.MaxInt16 - 1, math.MaxUint64 - math.MaxInt32, math.MaxUint64 - math.MaxInt32 - 1}
+		math.MaxUint64 - math.MaxInt16, math.MaxUint64 - math.MaxInt16 - 1, math.MaxUint64 - math.MaxInt32, math.MaxUint64 - math.MaxInt32 - 1,
+	}
 	for _, e := range []encoder{{format: EventsVLLM}, {format: EventsSGLang}, {format: EventsVLLM, bytes: true}} {
 		var dec wire.Decoder
 		batch, err := dec.Decode(e.encode(1, []sim.Event{{Kind: sim.BlockRemoved, Hashes: hashes}}))

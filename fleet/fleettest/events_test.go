@@ -137,7 +137,7 @@ func TestEveryEventFormatDecodesToTheSameCache(t *testing.T) {
 				c := client(t)
 				// More than the cache holds, so that blocks are evicted.
 				for i := range 6 {
-					post(t, c, e.URL()+pathChat, user(Text(uint64(i%4), 90), "max_tokens", 20, "cache_salt", "pepper")) //nolint:gosec // small
+					post(t, c, e.URL()+pathChat, user(Text(uint64(i%4), 90), "max_tokens", 20, "cache_salt", "pepper"))
 				}
 				post(t, c, e.URL()+pathChat, user(Text(9, 30), "model", "tuned"))
 				l.agrees(t, e, 0)
@@ -146,7 +146,7 @@ func TestEveryEventFormatDecodesToTheSameCache(t *testing.T) {
 					t.Errorf("%d malformed events", malformed)
 				}
 				for i, seq := range seqs {
-					if seq != uint64(i) { //nolint:gosec // small
+					if seq != uint64(i) {
 						t.Fatalf("sequence numbers %v", seqs)
 					}
 				}

@@ -330,7 +330,7 @@ func (embeddingFormat) whole(g *generation) any {
 		seed := tokensSeed(g.promptIDs(i))
 		for d := range vector {
 			seed = seed*6364136223846793005 + 1442695040888963407
-			vector[d] = float64(int64(seed)) / (1 << 63) //nolint:gosec // keeps the bits
+			vector[d] = float64(int64(seed)) / (1 << 63)
 		}
 		data[i] = object{"index": i, "object": "embedding", "embedding": vector}
 	}

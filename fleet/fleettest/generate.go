@@ -192,7 +192,7 @@ func (g *generation) newJob(r *http.Request, raw []byte, f format, on *rank, id 
 	}
 	n = max(n, 1)
 	if j.pieces == nil || len(j.pieces) < n {
-		j.pieces = words(tokensSeed(prompt)+uint64(choice), n) //nolint:gosec // not negative
+		j.pieces = words(tokensSeed(prompt)+uint64(choice), n)
 	}
 	j.pieces = j.pieces[:n]
 	tokens := make([]uint32, 0, len(prompt)+n)

@@ -16,7 +16,7 @@ func longBodies(n int) []string {
 	bodies := make([]string, n)
 	shared := Text(0, 16000)
 	for i := range bodies {
-		bodies[i] = `{"messages":[{"role":"user","content":"` + shared + ` ` + Text(uint64(1+i), 256) + //nolint:gosec // small
+		bodies[i] = `{"messages":[{"role":"user","content":"` + shared + ` ` + Text(uint64(1+i), 256) +
 			`"}],"stream":true,"max_tokens":4}`
 	}
 	return bodies

@@ -63,8 +63,8 @@ func (g *gauges) hitRate() float64 {
 // series is one metric with a value a rank.
 type series struct {
 	name  string
-	kind  string // "" for a further series of the metric before
-	more  string // further labels
+	kind  string   // "" for a further series of the metric before
+	more  []string // further labels and their values
 	value func(*gauges) float64
 }
 
@@ -81,32 +81,32 @@ func vllmSeries() []series {
 	missed := func(g *gauges) float64 { return float64(g.stats.QueriedTokens - g.stats.HitTokens) }
 	none := func(*gauges) float64 { return 0 }
 	return []series{
-		{"vllm:num_requests_running", gauge, "", func(g *gauges) float64 { return float64(g.running) }},
-		{"vllm:num_requests_waiting", gauge, "", waiting},
-		{"vllm:num_requests_waiting_by_reason", gauge, `reason="capacity"`, waiting},
-		{"vllm:num_requests_waiting_by_reason", "", `reason="deferred"`, none},
-		{"vllm:kv_cache_usage_perc", gauge, "", (*gauges).usage},
-		{"vllm:prefix_cache_queries_total", counter, "", queried},
-		{"vllm:prefix_cache_hits_total", counter, "", hits},
-		{"vllm:num_preemptions_total", counter, "", func(g *gauges) float64 { return float64(g.stats.Preempted) }},
-		{"vllm:prompt_tokens_total", counter, "", queried},
-		{"vllm:prompt_tokens_by_source_total", counter, `source="local_compute"`, missed},
-		{"vllm:prompt_tokens_by_source_total", "", `source="local_cache_hit"`, hits},
-		{"vllm:prompt_tokens_by_source_total", "", `source="external_kv_transfer"`, none},
-		{"vllm:prompt_tokens_cached_total", counter, "", hits},
-		{"vllm:generation_tokens_total", counter, "", func(g *gauges) float64 { return float64(g.stats.Generated) }},
+		{"vllm:num_requests_running", gauge, nil, func(g *gauges) float64 { return float64(g.running) }},
+		{"vllm:num_requests_waiting", gauge, nil, waiting},
+		{"vllm:num_requests_waiting_by_reason", gauge, []string{"reason", "capacity"}, waiting},
+		{"vllm:num_requests_waiting_by_reason", "", []string{"reason", "deferred"}, none},
+		{"vllm:kv_cache_usage_perc", gauge, nil, (*gauges).usage},
+		{"vllm:prefix_cache_queries_total", counter, nil, queried},
+		{"vllm:prefix_cache_hits_total", counter, nil, hits},
+		{"vllm:num_preemptions_total", counter, nil, func(g *gauges) float64 { return float64(g.stats.Preempted) }},
+		{"vllm:prompt_tokens_total", counter, nil, queried},
+		{"vllm:prompt_tokens_by_source_total", counter, []string{"source", "local_compute"}, missed},
+		{"vllm:prompt_tokens_by_source_total", "", []string{"source", "local_cache_hit"}, hits},
+		{"vllm:prompt_tokens_by_source_total", "", []string{"source", "external_kv_transfer"}, none},
+		{"vllm:prompt_tokens_cached_total", counter, nil, hits},
+		{"vllm:generation_tokens_total", counter, nil, func(g *gauges) float64 { return float64(g.stats.Generated) }},
 	}
 }
 
 func sglangSeries() []series {
 	return []series{
-		{"sglang:num_running_reqs", gauge, "", func(g *gauges) float64 { return float64(g.running) }},
-		{"sglang:num_queue_reqs", gauge, "", func(g *gauges) float64 { return float64(g.waiting) }},
-		{"sglang:token_usage", gauge, "", (*gauges).usage},
-		{"sglang:num_used_tokens", gauge, "", func(g *gauges) float64 { return float64(g.used * g.config.BlockSize) }},
-		{"sglang:cache_hit_rate", gauge, "", (*gauges).hitRate},
-		{"sglang:prompt_tokens_total", counter, "", func(g *gauges) float64 { return float64(g.stats.QueriedTokens) }},
-		{"sglang:generation_tokens_total", counter, "", func(g *gauges) float64 { return float64(g.stats.Generated) }},
+		{"sglang:num_running_reqs", gauge, nil, func(g *gauges) float64 { return float64(g.running) }},
+		{"sglang:num_queue_reqs", gauge, nil, func(g *gauges) float64 { return float64(g.waiting) }},
+		{"sglang:token_usage", gauge, nil, (*gauges).usage},
+		{"sglang:num_used_tokens", gauge, nil, func(g *gauges) float64 { return float64(g.used * g.config.BlockSize) }},
+		{"sglang:cache_hit_rate", gauge, nil, (*gauges).hitRate},
+		{"sglang:prompt_tokens_total", counter, nil, func(g *gauges) float64 { return float64(g.stats.QueriedTokens) }},
+		{"sglang:generation_tokens_total", counter, nil, func(g *gauges) float64 { return float64(g.stats.Generated) }},
 	}
 }
 
@@ -122,27 +122,23 @@ func (l *life) metricsText() []byte {
 		ranks[i] = r.gauges()
 	}
 	var b strings.Builder
-	model := escapeLabel(cfg.Model)
 	for _, s := range list {
 		if s.kind != "" {
 			header(&b, s.name, s.kind)
 		}
 		for i := range ranks {
-			labels := fmt.Sprintf("%s=\"%d\",model_name=\"%s\"", label, i, model)
-			if s.more != "" {
-				labels += "," + s.more
-			}
-			sample(&b, s.name, labels, s.value(&ranks[i]))
+			pairs := append([]string{label, strconv.Itoa(i), "model_name", cfg.Model}, s.more...)
+			sample(&b, s.name, labels(pairs...), s.value(&ranks[i]))
 		}
 	}
 	if cfg.Dialect == VLLM {
-		l.vllmInfo(&b, ranks, model)
+		l.vllmInfo(&b, ranks)
 	}
 	return []byte(b.String())
 }
 
 // vllmInfo appends the metrics that have labels of their own.
-func (l *life) vllmInfo(b *strings.Builder, ranks []gauges, model string) {
+func (l *life) vllmInfo(b *strings.Builder, ranks []gauges) {
 	cfg := &l.engine.cfg
 	const config = "vllm:cache_config_info"
 	header(b, config, gauge)
@@ -153,9 +149,9 @@ func (l *life) vllmInfo(b *strings.Builder, ranks []gauges, model string) {
 	}
 	for i := range ranks {
 		blocks := ranks[i].config.Blocks
-		sample(b, config, fmt.Sprintf(
-			`block_size="%d",cache_dtype="auto",enable_prefix_caching="%s",engine="%d",kv_cache_size_tokens="%d",num_gpu_blocks="%d"`,
-			size, caching, i, blocks*ranks[i].config.BlockSize, blocks), 1)
+		sample(b, config, labels(
+			"block_size", strconv.Itoa(size), "cache_dtype", "auto", "enable_prefix_caching", caching, "engine", strconv.Itoa(i),
+			"kv_cache_size_tokens", strconv.Itoa(blocks*ranks[i].config.BlockSize), "num_gpu_blocks", strconv.Itoa(blocks)), 1)
 	}
 	const sleep = "vllm:engine_sleep_state"
 	header(b, sleep, gauge)
@@ -165,7 +161,7 @@ func (l *life) vllmInfo(b *strings.Builder, ranks []gauges, model string) {
 	}
 	for i := range ranks {
 		for _, state := range []string{"awake", "weights_offloaded", "discard_all"} {
-			sample(b, sleep, fmt.Sprintf(`engine="%d",model_name="%s",sleep_state="%s"`, i, model, state), states[state])
+			sample(b, sleep, labels("engine", strconv.Itoa(i), "model_name", cfg.Model, "sleep_state", state), states[state])
 		}
 	}
 	l.mu.Lock()
@@ -173,9 +169,9 @@ func (l *life) vllmInfo(b *strings.Builder, ranks []gauges, model string) {
 	const success = "vllm:request_success_total"
 	header(b, success, counter)
 	for _, reason := range []string{finishStop, finishLength, finishAbort} {
-		sample(b, success, fmt.Sprintf(`engine="0",finished_reason="%s",model_name="%s"`, reason, model), float64(l.success[reason]))
+		sample(b, success, labels("engine", "0", "finished_reason", reason, "model_name", cfg.Model), float64(l.success[reason]))
 	}
-	l.firstToken.write(b, "vllm:time_to_first_token_seconds", fmt.Sprintf(`engine="0",%%smodel_name="%s"`, model))
+	l.firstToken.write(b, "vllm:time_to_first_token_seconds", cfg.Model)
 }
 
 func header(b *strings.Builder, name, kind string) {
@@ -184,11 +180,27 @@ func header(b *strings.Builder, name, kind string) {
 
 // sample appends a value as Python prints it.
 func sample(b *strings.Builder, name, labels string, value float64) {
+	_, _ = fmt.Fprintf(b, "%s{%s} %s\n", name, labels, float(value))
+}
+
+func float(value float64) string {
 	text := strconv.FormatFloat(value, 'f', -1, 64)
 	if !strings.Contains(text, ".") {
 		text += ".0"
 	}
-	_, _ = fmt.Fprintf(b, "%s{%s} %s\n", name, labels, text)
+	return text
+}
+
+// labels joins names and values in turn.
+func labels(pairs ...string) string {
+	var b strings.Builder
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(pairs[i] + `="` + escapeLabel(pairs[i+1]) + `"`)
+	}
+	return b.String()
 }
 
 // firstTokenBounds are vLLM's buckets of the time to the first token, in seconds.
@@ -213,23 +225,21 @@ func (h *histogram) observe(v float64) {
 	h.n++
 }
 
-// write appends the histogram; labels has a place for the bucket's.
-func (h *histogram) write(b *strings.Builder, name, labels string) {
+// write appends the histogram as that of engine 0.
+func (h *histogram) write(b *strings.Builder, name, model string) {
 	header(b, name, "histogram")
 	total := 0
 	for i, n := range h.counts {
 		total += n
 		bound := "+Inf"
 		if i < len(h.bounds) {
-			bound = strconv.FormatFloat(h.bounds[i], 'f', -1, 64)
-			if !strings.Contains(bound, ".") {
-				bound += ".0"
-			}
+			bound = float(h.bounds[i])
 		}
-		sample(b, name+"_bucket", fmt.Sprintf(labels, `le="`+bound+`",`), float64(total))
+		sample(b, name+"_bucket", labels("engine", "0", "le", bound, "model_name", model), float64(total))
 	}
-	sample(b, name+"_count", fmt.Sprintf(labels, ""), float64(h.n))
-	sample(b, name+"_sum", fmt.Sprintf(labels, ""), h.sum)
+	all := labels("engine", "0", "model_name", model)
+	sample(b, name+"_count", all, float64(h.n))
+	sample(b, name+"_sum", all, h.sum)
 }
 
 // escapeLabel escapes a label value of the Prometheus text format.

@@ -51,7 +51,6 @@ func (p *packer) uint(v uint64) {
 	}
 }
 
-//nolint:gosec // the conversions keep the bits, which is what is written
 func (p *packer) int(v int64) {
 	switch {
 	case v >= 0:
@@ -69,7 +68,6 @@ func (p *packer) int(v int64) {
 	}
 }
 
-//nolint:gosec // lengths below 2^32: these are names and blocks
 func (p *packer) str(s string) {
 	switch n := len(s); {
 	case n <= maxFixStr:
@@ -85,7 +83,7 @@ func (p *packer) str(s string) {
 }
 
 func (p *packer) bin(b []byte) {
-	p.b = append(p.b, packBin8, byte(len(b))) //nolint:gosec // only hashes, 32 bytes
+	p.b = append(p.b, packBin8, byte(len(b)))
 	p.b = append(p.b, b...)
 }
 
@@ -93,7 +91,6 @@ func (p *packer) array(n int) { p.header(n, packFixArray, packArray16) }
 
 func (p *packer) dict(n int) { p.header(n, packFixMap, packMap16) }
 
-//nolint:gosec // lengths below 2^32
 func (p *packer) header(n int, fix, wide byte) {
 	switch {
 	case n <= maxFixLength:

@@ -75,7 +75,7 @@ func pieceLen(text string) int {
 func isSpace(b byte) bool { return b == ' ' || b == '\n' || b == '\t' || b == '\r' }
 
 func tokenID(piece string) uint32 {
-	return firstWord + uint32(xxhash.Sum64String(piece)%(VocabSize-firstWord)) //nolint:gosec // below VocabSize
+	return firstWord + uint32(xxhash.Sum64String(piece)%(VocabSize-firstWord))
 }
 
 // Text returns a text of exactly the given number of tokens, which is different

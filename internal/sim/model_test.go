@@ -65,8 +65,8 @@ func (r replica) check(t *testing.T, e *Engine) {
 		}
 	}
 	for i := range e.pool.blocks {
-		if b := &e.pool.blocks[i]; b.refs != held[int32(i)] || b.free != (b.refs == 0) { //nolint:gosec // few blocks
-			t.Fatalf("block %d: %d references, %d holders, free %v", i, b.refs, held[int32(i)], b.free) //nolint:gosec // few blocks
+		if b := &e.pool.blocks[i]; b.refs != held[int32(i)] || b.free != (b.refs == 0) {
+			t.Fatalf("block %d: %d references, %d holders, free %v", i, b.refs, held[int32(i)], b.free)
 		}
 	}
 	if listed != e.pool.free {
@@ -77,7 +77,7 @@ func (r replica) check(t *testing.T, e *Engine) {
 // randomRun drives an engine at random and returns a digest of all it did.
 func randomRun(t *testing.T, cfg Config, seed uint64) string {
 	t.Helper()
-	rng := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // reproducible on purpose
+	rng := rand.New(rand.NewPCG(seed, 1))
 	e := newEngine(t, cfg)
 	digest := fnv.New64a()
 	seen := replica{}
@@ -125,7 +125,7 @@ func randomRun(t *testing.T, cfg Config, seed uint64) string {
 		t.Fatalf("%d blocks held by nobody", e.UsedBlocks())
 	}
 	s := e.Stats()
-	if int(s.Finished+s.Cancelled) != len(live) { //nolint:gosec // small counts
+	if int(s.Finished+s.Cancelled) != len(live) {
 		t.Fatalf("%d finished and %d cancelled of %d", s.Finished, s.Cancelled, len(live))
 	}
 	return fmt.Sprintf("%x %+v", digest.Sum64(), s)

@@ -39,7 +39,7 @@ func newPool(blocks int, noEvents bool) *pool {
 	}
 	for i := range p.blocks {
 		p.blocks[i].twin = none
-		p.pushBack(int32(i)) //nolint:gosec // Config bounds the number of blocks
+		p.pushBack(int32(i))
 	}
 	return p
 }

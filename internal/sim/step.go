@@ -1,6 +1,9 @@
 package sim
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Output is one token that a step produced.
 type Output struct {
@@ -137,8 +140,8 @@ func (e *Engine) start(r *Request, hits int) {
 	r.cached, r.computed = hits, hits*e.cfg.BlockSize
 	if !r.started {
 		r.started, r.hit = true, r.computed
-		e.stats.QueriedTokens += uint64(r.Prompt) //nolint:gosec // checked by Submit
-		e.stats.HitTokens += uint64(r.computed)   //nolint:gosec // never negative
+		e.stats.QueriedTokens += uint64(r.Prompt)
+		e.stats.HitTokens += uint64(r.computed)
 	}
 	e.running = append(e.running, r)
 }
@@ -164,7 +167,7 @@ func (e *Engine) schedule(s *Step, r *Request, n int, budget *int) {
 		e.stats.DecodeTokens++
 	} else {
 		s.Load.prefill(r.computed, n)
-		e.stats.PrefillTokens += uint64(n) //nolint:gosec // never negative
+		e.stats.PrefillTokens += uint64(n)
 	}
 	s.batch = append(s.batch, r)
 	if !e.cfg.InsertAfterPrefill {
@@ -187,8 +190,8 @@ func (e *Engine) preempt(r *Request) {
 // releaseBlocks gives a request's blocks back, tail first, and keeps the emptied
 // list for another request.
 func (e *Engine) releaseBlocks(r *Request) {
-	for i := len(r.blocks) - 1; i >= 0; i-- {
-		e.pool.release(r.blocks[i])
+	for _, v := range slices.Backward(r.blocks) {
+		e.pool.release(v)
 	}
 	if r.blocks != nil {
 		e.spare = append(e.spare, r.blocks[:0])
