@@ -31,6 +31,9 @@ func TestParseValue(t *testing.T) {
 		"byte order mark":    {"\xef\xbb\xbf{}", 0, reasonChar},
 		"depth beyond":       {deep(DefaultDepth + 1), DefaultDepth, reasonDepth},
 		"trailing comma":     {`{"a":1,}`, 7, reasonChar},
+		"no comma, object":   {`{"a":1 "b":2}`, 7, reasonChar},
+		"no comma, nested":   {`[{"a":1 "b":2}]`, 8, reasonChar},
+		"no colon, nested":   {`[{"a"}]`, 5, reasonChar},
 		"trailing comma 2":   {`[1,]`, 3, reasonChar},
 		"no comma":           {`[1 2]`, 3, reasonChar},
 		"no colon":           {`{"a" 1}`, 5, reasonChar},
@@ -116,7 +119,7 @@ func TestObjectFields(t *testing.T) {
 	assert.Equal(t, `"b"`, string(v.Raw()))
 	n, ok := o.Value("n").Int()
 	assert.True(t, ok)
-	assert.EqualValues(t, 9007199254740993, n)
+	assert.Equal(t, int64(9007199254740993), n)
 	v, ok = o.Get("z")
 	assert.True(t, ok)
 	assert.False(t, v.Exists())
@@ -168,6 +171,56 @@ func TestValue(t *testing.T) {
 	inner := mustValue(t, ` {"a":{"b":[1,{"c":"\"}"},"]"]},"a":{"b":2}}`)
 	assert.Equal(t, "2", string(inner.Get("a").Get("b").Raw()))
 	assert.Equal(t, 19, mustValue(t, ` {"a":[1],  "long":7 }`).Get("long").Offset())
+}
+
+func TestText(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		`""`: "", `"a"`: "a", `"\"\\\/\b\f\n\r\t"`: "\"\\/\b\f\n\r\t", `"\u00e9\u4E2d"`: "é中",
+		`"\ud83d\ude00"`: "😀", `"\ud83dx"`: "\ufffdx", `"\ud83d\u0041"`: "\ufffdA", `"\ude00\ud83d"`: "\ufffd\ufffd",
+		`"\u0000"`: "\x00",
+	} {
+		got, ok := mustValue(t, in).AppendText([]byte("x"))
+		assert.True(t, ok)
+		assert.Equal(t, "x"+want, string(got), in)
+		assert.True(t, mustValue(t, in).Is(want), in)
+		assert.Equal(t, want, func() string { s, _ := mustValue(t, string(AppendString(nil, want))).Str(); return s }())
+	}
+	for _, in := range []string{`1`, `null`, `["a"]`} {
+		got, ok := mustValue(t, in).AppendText([]byte("x"))
+		assert.False(t, ok)
+		assert.Equal(t, "x", string(got))
+		_, ok = mustValue(t, in).Text()
+		assert.False(t, ok)
+		_, ok = mustValue(t, in).Bool()
+		assert.False(t, ok)
+	}
+	assert.Equal(t, `"\"\\\n\r\t\u001f<é �"`, string(AppendString(nil, "\"\\\n\r\t\x1f<é\u2028\xff")))
+	_, ok := mustValue(t, `"1"`).Float()
+	assert.False(t, ok)
+}
+
+func TestUint32s(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string][]uint32{
+		`[]`: {}, ` [ ]`: {}, `[1, 2 ,4294967295]`: {1, 2, 4294967295}, `[7.0]`: {7},
+		`[-1]`: nil, `[4294967296]`: nil, `["1"]`: nil, `[1,null]`: nil, `[1.5]`: nil, `{}`: nil, `1`: nil,
+	} {
+		got, ok := mustValue(t, in).Uint32s()
+		assert.Equal(t, want, got, in)
+		assert.Equal(t, want != nil, ok, in)
+	}
+}
+
+func TestField(t *testing.T) {
+	t.Parallel()
+	v, ok := mustValue(t, `{"a":null}`).Field("a")
+	assert.True(t, ok)
+	assert.False(t, v.Exists())
+	_, ok = mustValue(t, `{"a":null}`).Field("b")
+	assert.False(t, ok)
+	_, ok = mustValue(t, `[1]`).Field("a")
+	assert.False(t, ok)
 }
 
 func mustValue(t testing.TB, in string) Value {

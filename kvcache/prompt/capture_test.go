@@ -18,9 +18,12 @@ func TestCaptures(t *testing.T) {
 	raw, err := os.ReadFile("testdata/vllm-0.32.0.json")
 	require.NoError(t, err)
 	var captures []struct {
-		Name, API, Endpoint string
-		Status              int
-		Request, Reply      json.RawMessage
+		Name     string          `json:"name"`
+		API      string          `json:"api"`
+		Request  json.RawMessage `json:"request"`
+		Endpoint string          `json:"endpoint"`
+		Status   int             `json:"status"`
+		Reply    json.RawMessage `json:"reply"`
 	}
 	require.NoError(t, json.Unmarshal(raw, &captures))
 	hi := []uint32{151644, 8948, 198, 2610, 525, 50537, 13, 151645, 198, 151644, 872, 198, 45764, 15588, 11, 220, 108386, 90316, 151645, 198, 151644, 77091, 198}

@@ -124,7 +124,8 @@ func TestEngineDegrades(t *testing.T) {
 		"unknown model":     {Chat, plain, map[string]http.HandlerFunc{render: reply(404, `{"error":{"message":"The model does not exist.","type":"NotFoundError","code":404}}`), "/tokenize": reply(404, `{"object":"error","type":"NotFoundError"}`)}, errRefused, errRefused},
 		"refused":           {Chat, plain, map[string]http.HandlerFunc{render: reply(400, `{}`), "/tokenize": reply(422, `{}`)}, errRefused, errRefused},
 		"failed":            {Chat, plain, map[string]http.HandlerFunc{render: reply(500, ``), "/tokenize": reply(503, ``)}, errEngineFailed, errEngineFailed},
-		"limited, moved":    {Chat, plain, map[string]http.HandlerFunc{render: reply(429, ``), "/tokenize": reply(302, ``)}, errEngineFailed, errEngineFailed},
+		"moved":             {Chat, plain, map[string]http.HandlerFunc{render: moved, "/tokenize": moved, "/elsewhere": reply(200, ids123)}, errEngineFailed, errEngineFailed},
+		"limited, 3xx":      {Chat, plain, map[string]http.HandlerFunc{render: reply(429, ``), "/tokenize": reply(302, ``)}, errEngineFailed, errEngineFailed},
 		"nonsense":          {Chat, plain, map[string]http.HandlerFunc{render: reply(200, `<html>`), "/tokenize": reply(200, ``)}, errReply, errReply},
 		"no ids":            {Chat, plain, map[string]http.HandlerFunc{render: reply(200, `{"token_ids":[]}`), "/tokenize": reply(200, `{"tokens":null}`)}, errReply, errReply},
 		"strange ids":       {Chat, plain, map[string]http.HandlerFunc{render: reply(200, `{"token_ids":[-1]}`), "/tokenize": reply(200, `{"tokens":["a"]}`)}, errReply, errReply},
@@ -170,6 +171,10 @@ func TestEngineDegrades(t *testing.T) {
 			assert.Equal(t, want, enc.Degraded)
 		})
 	}
+}
+
+func moved(w http.ResponseWriter, r *http.Request) {
+	http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 }
 
 func hangUp(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
