@@ -15,6 +15,7 @@ type Encoder struct {
 	opts    Options
 	chain   []Source
 	cache   *lru
+	health  *health
 	client  *http.Client
 	ownsCli bool
 
@@ -41,7 +42,8 @@ func NewEncoder(o Options) *Encoder {
 		e.client, e.ownsCli = newClient(), true
 	}
 	e.root, e.cancel = context.WithCancel(context.Background())
-	c := &caller{client: e.client, health: newHealth(o.Now, o.MaxCalls), maxReply: o.MaxReply}
+	e.health = newHealth(o.Now, o.MaxCalls)
+	c := &caller{client: e.client, health: e.health, maxReply: o.MaxReply}
 	e.chain = append(e.chain, o.Sources...)
 	if !o.NoRender {
 		e.chain = append(e.chain, render{c})
@@ -172,6 +174,13 @@ func note(to *[]Degradation, kind SourceKind, err error) {
 		why = errSourceFailed
 	}
 	*to = append(*to, Degradation{Source: kind, Reason: string(why)})
+}
+
+// Available reports whether an engine could be asked now: it is not paused after
+// failures and has calls to spare. Where several engines serve a model, ask for
+// one of those that are.
+func (e *Encoder) Available(engine *Engine) bool {
+	return e.health.check(engine, numEndpoints) == nil
 }
 
 // Stats describe an Encoder's cache at one moment.

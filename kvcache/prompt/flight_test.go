@@ -91,7 +91,7 @@ func TestClientLeaves(t *testing.T) {
 		assert.Equal(t, "tokenize: canceled; ", reasons(enc), "not even begun")
 		// The call that began for it is not a reason to distrust the engine.
 		require.NoError(t, e.Close())
-		assert.Zero(t, healthOf(t, e).engines["http://a"].failures)
+		assert.Zero(t, e.health.engines["http://a"].failures)
 	})
 }
 

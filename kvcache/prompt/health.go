@@ -78,7 +78,8 @@ func (e *Engine) id() string {
 	return e.BaseURL
 }
 
-// check says why an endpoint should not be called now, nil if it may be.
+// check says why an endpoint should not be called now, nil if it may be. With
+// numEndpoints it is about the engine as a whole.
 func (h *health) check(e *Engine, at endpoint) error {
 	if e.BaseURL == "" {
 		return errNoEngine
@@ -94,7 +95,7 @@ func (h *health) check(e *Engine, at endpoint) error {
 
 func (h *health) reason(s *engineHealth, at endpoint, now time.Time) error {
 	switch {
-	case now.Before(s.absent[at]):
+	case at < numEndpoints && now.Before(s.absent[at]):
 		return errAbsent
 	case now.Before(s.paused), s.failures >= failuresToPause && s.probing:
 		return errPaused

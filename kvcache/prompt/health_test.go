@@ -38,7 +38,7 @@ func TestAbsentIsRemembered(t *testing.T) {
 	c.add(absentFor)
 	encode(t, e, Completions, text("a"), eng.URL)
 	assert.Equal(t, "/v1/completions/render", eng.paths()[6], "asked again")
-	h := healthOf(t, e)
+	h := e.health
 	require.ErrorIs(t, h.check(&Engine{BaseURL: eng.URL}, renderCompletions), errAbsent)
 	require.NoError(t, h.check(&Engine{ID: "restarted", BaseURL: eng.URL}, renderCompletions))
 }
@@ -75,6 +75,9 @@ func TestPause(t *testing.T) {
 	}
 	assert.Equal(t, "tokenize: engine paused after failures; ", ask())
 	assert.Equal(t, failuresToPause, calls)
+	assert.False(t, e.Available(&Engine{BaseURL: "http://a"}))
+	assert.True(t, e.Available(&Engine{BaseURL: "http://b"}))
+	assert.False(t, e.Available(&Engine{}))
 	pauses := []int{1, 2, 4, 8, 16, 30, 30}
 	for i, p := range pauses {
 		c.add(time.Duration(p)*time.Second - 1)

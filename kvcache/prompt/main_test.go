@@ -106,11 +106,3 @@ func encode(t testing.TB, e *Encoder, api API, body, base string) Encoding {
 	require.NoError(t, err)
 	return enc
 }
-
-// healthOf is what an encoder remembers of engines.
-func healthOf(t testing.TB, e *Encoder) *health {
-	t.Helper()
-	s, ok := e.chain[len(e.chain)-1].(tokenize)
-	require.True(t, ok)
-	return s.health
-}
