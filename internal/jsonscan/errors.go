@@ -27,5 +27,6 @@ const (
 	reasonEscape    = "invalid escape"
 	reasonNumber    = "malformed number"
 	reasonNotObject = "not an object"
+	reasonFields    = "too many fields"
 	reasonTooLong   = "text too long"
 )

@@ -1,6 +1,9 @@
 package jsonscan
 
-import "bytes"
+import (
+	"bytes"
+	"math"
+)
 
 // innerFields finds the members of a validated object. The buffer keeps objects
 // of a usual size off the heap.
@@ -8,13 +11,12 @@ func innerFields(fs []field, v Value) []field {
 	if v.Kind() != KindObject {
 		return fs
 	}
-	s := newScanner(v.raw, maxInnerDepth)
+	// No bounds: the text has been accepted, and what is in it is found.
+	s := newScanner(v.raw, math.MaxInt)
+	s.maxFields = math.MaxInt
 	fs, _ = s.fields(fs, 0)
 	return fs
 }
-
-// maxInnerDepth never refuses: the text has passed its own bound before.
-const maxInnerDepth = int(^uint(0) >> 1)
 
 // usualInner is the buffer's size: stream_options has two members.
 const usualInner = 8

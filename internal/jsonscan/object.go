@@ -5,6 +5,11 @@ import (
 	"slices"
 )
 
+// MaxFields bounds the top-level fields of an [Object]. Requests have dozens; a
+// body of nothing but commas and colons must not take many times its size in
+// memory.
+const MaxFields = 4096
+
 // usualFields is how many top-level fields an Object holds without growing.
 const usualFields = 24
 
@@ -24,13 +29,14 @@ type Object struct {
 
 // Parse validates a text that is one object and finds its fields, in one pass
 // and with one allocation (more beyond 24 fields). The Object keeps body, which
-// must not change while it is in use. A maxDepth of 0 means [DefaultDepth]. The
-// error is an [*Error].
+// must not change while it is in use. A maxDepth of 0 means [DefaultDepth]. More
+// than [MaxFields] fields are refused. The error is an [*Error].
 func Parse(body []byte, maxDepth int) (Object, error) {
 	if uint64(len(body)) > math.MaxUint32 {
 		return Object{}, &Error{Offset: math.MaxInt32, Reason: reasonTooLong}
 	}
 	s := newScanner(body, maxDepth)
+	s.maxFields = MaxFields
 	start := skipSpace(body, 0)
 	fields, end := s.fields(make([]field, 0, usualFields), start)
 	if end >= 0 {
@@ -64,6 +70,9 @@ func (s *scanner) fields(fs []field, i int) ([]field, int) {
 	for {
 		if i >= len(b) || b[i] != '"' {
 			return fs, s.fail(i, reasonChar)
+		}
+		if len(fs) == s.maxFields {
+			return fs, s.fail(i, reasonFields)
 		}
 		keyEnd := s.str(i)
 		if keyEnd < 0 {

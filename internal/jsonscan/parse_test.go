@@ -93,6 +93,26 @@ func TestParseWantsAnObject(t *testing.T) {
 	assert.EqualError(t, err, "json: unexpected end at byte 2")
 }
 
+func TestFieldsAreBounded(t *testing.T) {
+	t.Parallel()
+	many := func(n int) []byte { return []byte("{" + strings.Repeat(`"a":0,`, n-1) + `"b":{}}`) }
+	o, err := Parse(many(MaxFields), 0)
+	require.NoError(t, err)
+	assert.Equal(t, MaxFields-1, o.Count("a"))
+	_, err = Parse(many(MaxFields+1), 0)
+	var e *Error
+	require.ErrorAs(t, err, &e)
+	assert.Equal(t, Error{Offset: 1 + len(`"a":0,`)*MaxFields, Reason: reasonFields}, *e)
+	// Further in there is no bound, and an edit finds them all.
+	o, err = Parse([]byte(`{"s":`+string(many(2*MaxFields))+`}`), 0)
+	require.NoError(t, err)
+	var edit Edit
+	edit.SetIn("s", "a", []byte("1"))
+	out, err := edit.Apply(o)
+	require.NoError(t, err)
+	assert.Equal(t, strings.ReplaceAll(string(o.Bytes()), `"a":0`, `"a":1`), string(out))
+}
+
 func TestErrorHoldsNoText(t *testing.T) {
 	t.Parallel()
 	const canary = "canary-in-a-prompt"
@@ -248,7 +268,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("accepted %v, want %v: %q", err == nil, want, in)
 		}
 		o, oerr := Parse(in, 1<<20)
-		if (err == nil && v.Kind() == KindObject) != (oerr == nil) {
+		if (err == nil && v.Kind() == KindObject) != (oerr == nil) && v.Len() <= MaxFields {
 			t.Fatalf("Parse and ParseValue differ: %v, %v", err, oerr)
 		}
 		if err != nil {

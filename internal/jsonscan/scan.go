@@ -13,9 +13,10 @@ const DefaultDepth = 512
 // scanner validates the text b. Its methods take the index of the first byte of
 // a construct and return the index after its last one, or -1 after fail.
 type scanner struct {
-	b        []byte
-	maxDepth int
-	err      Error
+	b         []byte
+	maxDepth  int
+	maxFields int // recorded by fields, not those of nested objects
+	err       Error
 	// escaped says whether the last string scanned holds a backslash.
 	escaped bool
 }
