@@ -94,6 +94,21 @@ func TestPublisherComesLater(t *testing.T) {
 	})
 }
 
+// A message is a sign that a replay may work now, however often it did not.
+func TestFirstMessageAsksAtOnce(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		require.NoError(w.t, w.pipe.Close())
+		w.start()
+		w.pass(time.Hour)
+		w.pipe = nil
+		w.open(follow.PipeOptions{})
+		w.pipe.Lose(1)
+		w.publish("S1", "S2")
+		w.expectExact()
+	})
+}
+
 func TestReplayUnanswered(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -158,6 +173,30 @@ func TestDoubtAfterReconnection(t *testing.T) {
 		w.expectExact()
 		w.expectBlocks(5, 6)
 	})
+}
+
+// The doubt lasts however much of the new engine was taken for the old one's.
+func TestDoubtIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{100, 2000} {
+		inWorld(t, func(w *world) {
+			w.start()
+			w.publish("S1")
+			w.restart(w.pipe.Restart)
+			w.pipe.Mute(true)
+			w.publishRank(-1, "S5")
+			w.pass(time.Second + follow.DefaultReplayTimeout)
+			for range n {
+				w.publishRank(-1, "S6")
+			}
+			w.pass(follow.DefaultReplayTimeout)
+			w.expectLess2(follow.ReasonUnanswered)
+			w.pipe.Mute(false)
+			w.pass(time.Minute)
+			w.expectExact()
+			w.expectBlocks(5, 6)
+		})
+	}
 }
 
 func TestUndecodable(t *testing.T) {

@@ -216,9 +216,6 @@ func (r *reader) skip() bool {
 			open += 2 * h.n //nolint:mnd // key and value
 		default:
 		}
-		if open-1 > uint64(r.left()) {
-			return false
-		}
 	}
 	return true
 }
