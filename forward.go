@@ -18,6 +18,16 @@ func (t *Transport) byLoad(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, &Error{Code: CodeClosed, Message: "the router was closed"}
 	}
+	if n := req.ContentLength; n > 0 && n <= r.opts.maxBody {
+		// An engine may answer before it has read everything, and a server closes
+		// the body it is reading from as soon as it answers: have it whole.
+		body, err := t.readBody(req)
+		if err != nil {
+			return nil, err
+		}
+		req = req.Clone(req.Context())
+		setBody(req, body)
+	}
 	m := leastLoaded(r.fleet.Snapshot().Members())
 	if m == nil {
 		closeBody(req)
