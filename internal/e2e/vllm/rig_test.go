@@ -126,9 +126,13 @@ func (w *worker) start(t *testing.T) {
 		"--cache-mib", fmt.Sprint(cacheMiB))
 }
 
+// healthTimeout is long because a start takes half a minute on an idle machine
+// and ten times that on one that is busy building something else.
+const healthTimeout = 12 * time.Minute
+
 func (w *worker) waitHealthy(t *testing.T) {
 	t.Helper()
-	deadline := time.Now().Add(5 * time.Minute)
+	deadline := time.Now().Add(healthTimeout)
 	for time.Now().Before(deadline) {
 		select {
 		case <-w.process.done:
@@ -140,7 +144,7 @@ func (w *worker) waitHealthy(t *testing.T) {
 		}
 		time.Sleep(500 * time.Millisecond)
 	}
-	t.Fatalf("%s is not healthy after 5 minutes:\n%s", w.name, tailFile(w.process.log))
+	t.Fatalf("%s is not healthy in time:\n%s", w.name, tailFile(w.process.log))
 }
 
 func (w *worker) resetCache(t *testing.T) {
