@@ -90,6 +90,10 @@ vet: ## Run go vet over every module, build tags included
 lint: $(LINT) ## Run golangci-lint over every module (its first build takes a few minutes)
 	$(call each,$(LINT) run ./...)
 
+.PHONY: lint-fix
+lint-fix: $(LINT) ## Let the linters mend what they can
+	$(call each,$(LINT) run --fix ./...)
+
 .PHONY: fmt
 fmt: $(LINT) ## Format all Go code
 	$(call each,$(LINT) fmt ./...)
