@@ -342,6 +342,14 @@ func TestEventFaults(t *testing.T) {
 	if _, seqs, malformed := l.snapshot(); !slices.Equal(seqs, []uint64{0, 3, 4, 5}) || malformed != 1 {
 		t.Errorf("received %v with %d malformed, want 0, 3, 4, 5 with one", seqs, malformed)
 	}
+	// In order means the content too: publishers number what they are given.
+	events, _, _ := l.snapshot()
+	for back, prompted := range []uint64{6, 5} {
+		got := events[len(events)-1-back].Tokens
+		if want := mustChat(t, Text(prompted, 50)); !slices.Equal(got, want[:len(got)]) {
+			t.Errorf("message %d from the end is not that of prompt %d", back, prompted)
+		}
+	}
 	var replayed []uint64
 	if err := l.conn.Replay(t.Context(), 0, func(m follow.Message) error {
 		replayed = append(replayed, m.Seq)

@@ -317,3 +317,38 @@ func TestKillRefuseRevive(t *testing.T) {
 		}
 	}
 }
+
+func TestCloseWaitsForHandlers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		network := NewNetwork()
+		e := New(t, Config{Network: network, Reply: func(Call) string {
+			<-release
+			return "late"
+		}})
+		tr := network.Transport()
+		defer tr.CloseIdleConnections()
+		go func() {
+			resp, err := (&http.Client{Transport: tr}).Post(e.URL()+pathChat, "application/json", //nolint:noctx // ends with the engine
+				strings.NewReader(`{"messages":[{"role":"user","content":"x"}]}`))
+			if err == nil {
+				_ = resp.Body.Close()
+				t.Error("a closed engine answered")
+			}
+		}()
+		synctest.Wait()
+		closed := make(chan error, 1)
+		go func() { closed <- e.Close() }()
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("Close returned while a request was being handled")
+		default:
+		}
+		close(release)
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+	})
+}

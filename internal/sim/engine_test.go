@@ -204,6 +204,54 @@ func TestPreemptionUnderPressure(t *testing.T) {
 	}
 }
 
+// A hit on a free block takes it off the free list: it must be counted as well as
+// the blocks that are new.
+func TestAdmissionCountsHitsOnFreeBlocks(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, Config{Blocks: 10})
+	submit(t, e, &Request{Prompt: 96, Output: 1, Hashes: hashesFor(1, 6)})
+	drain(t, e)
+	holder := submit(t, e, &Request{Prompt: 40, Output: 100})
+	e.Step()
+	waits := submit(t, e, &Request{Prompt: 140, Output: 1, Hashes: hashesFor(1, 8)})
+	e.Step()
+	if e.Running() != 1 || e.Waiting() != 1 {
+		t.Errorf("%d running, %d waiting: nine blocks were given out of seven", e.Running(), e.Waiting())
+	}
+	e.Cancel(holder)
+	e.Step()
+	if waits.CachedTokens() != 96 || waits.Generated() != 1 {
+		t.Errorf("hit %d tokens, generated %d, once there was room", waits.CachedTokens(), waits.Generated())
+	}
+}
+
+func TestOutstanding(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, Config{Blocks: 20, TokenBudget: 64})
+	expect := func(when string, want int) {
+		t.Helper()
+		if got := e.Outstanding(); got != want {
+			t.Errorf("%s: %d prompt tokens outstanding, want %d", when, got, want)
+		}
+	}
+	expect("idle", 0)
+	submit(t, e, &Request{Prompt: 100, Output: 200})
+	younger := submit(t, e, &Request{Prompt: 100, Output: 200})
+	expect("queued", 200)
+	e.Step()
+	expect("after a chunk", 136)
+	for range 4 {
+		e.Step()
+	}
+	expect("decoding", 0)
+	for e.Waiting() == 0 {
+		e.Step()
+	}
+	// The younger lost its blocks and has to compute its output again too.
+	expect("preempted", 100+younger.Generated())
+	drain(t, e)
+}
+
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, Config{MaxRunning: 1})
