@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -62,7 +63,11 @@ func TestUnhealthyAfterFailuresInARow(t *testing.T) {
 		require.ErrorContains(t, m.Health().Err, "500")
 
 		e.set(func(e *engine) { e.health = http.StatusOK })
-		time.Sleep(2500 * time.Millisecond)
+		for before := e.count("/health"); e.count("/health") == before; {
+			time.Sleep(50 * time.Millisecond)
+		}
+		assert.False(t, m.Healthy(), "one good probe is not HealthyAfter")
+		time.Sleep(1200 * time.Millisecond)
 		assert.True(t, m.Healthy(), "two good probes at the pace of retries")
 		assert.Same(t, m, f.Snapshot().Member("w"), "a failing health check is no restart")
 	})
@@ -92,6 +97,7 @@ func TestPassiveFailures(t *testing.T) {
 		{"no route at once", []error{&net.OpError{Op: "dial", Err: errors.New("no route to host")}}, true},
 		{"two others are not enough", []error{errors.New("eof"), errors.New("eof")}, false},
 		{"three others", []error{errors.New("eof"), errors.New("eof"), errors.New("eof")}, true},
+		{"given up by the client", []error{context.Canceled, context.Canceled, context.Canceled}, false},
 		{"a success between", []error{errors.New("eof"), errors.New("eof"), nil, errors.New("eof")}, false},
 	}
 	for _, c := range cases {

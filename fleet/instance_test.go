@@ -50,6 +50,12 @@ func TestNewInstance(t *testing.T) {
 			e.set(func(e *engine) { e.metrics = "" })
 			n.down("a", nil)
 		}, true},
+		{"refused, then a report without start time", func(_ *fleet.Worker, e *engine, n *network) {
+			n.down("a", errRefused)
+			time.Sleep(7 * time.Second)
+			e.set(func(e *engine) { e.metrics = strings.ReplaceAll(e.metrics, "process_start", "x") })
+			n.down("a", nil)
+		}, true},
 		{"timeouts, then the same process", func(_ *fleet.Worker, _ *engine, n *network) {
 			n.down("a", errors.New("i/o timeout"))
 			time.Sleep(20 * time.Second)

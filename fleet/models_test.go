@@ -116,21 +116,25 @@ func TestHostileAnswers(t *testing.T) {
 	var elsewhere int
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere++ }))
 	defer target.Close()
+	redirect := func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, target.URL, http.StatusTemporaryRedirect)
+	}
+	given := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	cases := map[string]struct {
 		handler http.HandlerFunc
 		want    string
+		client  *http.Client
 	}{
-		"redirect": {func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, target.URL, http.StatusTemporaryRedirect)
-		}, "answers with a redirect (status 307)"},
+		"redirect":                 {redirect, "answers with a redirect (status 307)", nil},
+		"redirect, client of ours": {redirect, "answers with a redirect (status 307)", given},
 		"endless": {func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
 				if _, err := w.Write(make([]byte, 64<<10)); err != nil {
 					return
 				}
 			}
-		}, "longer than 1048576 bytes"},
-		"breaks off": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
+		}, "longer than 1048576 bytes", nil},
+		"breaks off": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF", nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -140,6 +144,7 @@ func TestHostileAnswers(t *testing.T) {
 			f := start(t, fleet.Options{
 				Discoverer:       fleet.Static(fleet.Worker{Name: "w", URL: srv.URL}),
 				MaxResponseBytes: 1 << 20,
+				HTTPClient:       c.client,
 				OnChange: func(ch fleet.Change) {
 					if err := ch.Member.Health().Err; err != nil {
 						seen <- err
