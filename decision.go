@@ -139,6 +139,9 @@ func degradations(enc *prompt.Encoding) []string {
 	}
 	out := make([]string, 0, len(enc.Degraded))
 	for _, g := range enc.Degraded {
+		if enc.Source.Exact() && g.Reason == prompt.ReasonAbsent {
+			continue // an endpoint that this engine never had is no loss when another is as exact
+		}
 		out = append(out, fmt.Sprintf("token ids not from %s: %s", g.Source, g.Reason))
 	}
 	return out

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -182,13 +183,17 @@ func unservable(model string, snap *fleet.Snapshot) *Error {
 }
 
 // tokenizingEngine takes turns among the workers that could be asked for token
-// ids, so that none is asked for all.
+// ids, so that none is asked for all; one that does not answer is passed over.
 func (r *Router) tokenizingEngine(members []*fleet.Member) prompt.Engine {
-	if len(members) == 0 {
-		return prompt.Engine{}
+	start := int(r.engineAt.Add(1) % math.MaxInt16)
+	for i := range members {
+		m := members[(start+i)%len(members)]
+		e := prompt.Engine{ID: m.ID(), BaseURL: strings.TrimSuffix(m.Worker().URL, "/")}
+		if r.encoder.Available(&e) {
+			return e
+		}
 	}
-	m := members[r.engineAt.Add(1)%uint32(len(members))] //nolint:gosec // a fleet is small
-	return prompt.Engine{BaseURL: strings.TrimSuffix(m.URL().String(), "/")}
+	return prompt.Engine{}
 }
 
 // pick chooses a worker for s, books the request on it and tells the hooks. For

@@ -41,6 +41,10 @@ type ReasonError string
 // Error returns the phrase.
 func (r ReasonError) Error() string { return string(r) }
 
+// ReasonAbsent is the Reason of a [Degradation] whose endpoint the engine does
+// not have.
+const ReasonAbsent = string(errAbsent)
+
 // The reasons of the sources in this package.
 const (
 	errNoEngine      ReasonError = "no engine to ask"
