@@ -3,7 +3,9 @@ package kvcachetest_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -102,9 +104,7 @@ var errWrong = errors.New("wrong")
 func faults() map[string]fault {
 	all := map[string]fault{}
 	for _, group := range []map[string]fault{deliveryFaults(), replayFaults(), lifeFaults(), loadFaults()} {
-		for name, f := range group {
-			all[name] = f
-		}
+		maps.Copy(all, group)
 	}
 	return all
 }
@@ -134,7 +134,7 @@ func deliveryFaults() map[string]fault {
 			c.recv = func(ctx context.Context) (follow.Message, error) {
 				for {
 					m, err := c.Conn.Recv(ctx)
-					if err != nil || m.Topic != "" || strings.Contains("warm ready", string(m.Payload)) {
+					if err != nil || m.Topic != "" || slices.Contains([]string{"warm", "ready"}, string(m.Payload)) {
 						return m, err
 					}
 				}
@@ -260,8 +260,8 @@ func replayFaults() map[string]fault {
 
 func lifeFaults() map[string]fault {
 	return map[string]fault{
-		"accepts-any-address": {"Addresses", func(t *zmtp.Transport) follow.Transport {
-			return dialer(func(ctx context.Context, ep follow.Endpoint) (follow.Conn, error) {
+		"accepts-any-address": {"Addresses", func(*zmtp.Transport) follow.Transport {
+			return dialer(func(_ context.Context, ep follow.Endpoint) (follow.Conn, error) {
 				if _, err := net.ResolveTCPAddr("tcp", strings.TrimPrefix(ep.Events, "tcp://")); err != nil {
 					return nil, err
 				}

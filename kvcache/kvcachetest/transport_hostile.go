@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"sync"
 
 	"github.com/kvsteer/kvsteer/kvcache/follow"
@@ -20,8 +21,8 @@ func testHostile(b *bench) {
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {
-			nc, err := l.Accept()
-			if err != nil {
+			nc, acceptErr := l.Accept()
+			if acceptErr != nil {
 				return
 			}
 			serving.Go(func() { hostile(nc, received) })
@@ -47,11 +48,10 @@ func testHostile(b *bench) {
 // message, and, when that has been received, the start of an impossible one.
 func hostile(nc net.Conn, received <-chan struct{}) {
 	defer func() { _ = nc.Close() }()
-	greeting := make([]byte, 64)
-	copy(greeting, "\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f\x03\x00NULL")
+	greeting := "\xff\x00\x00\x00\x00\x00\x00\x00\x01\x7f\x03\x00NULL" + strings.Repeat("\x00", 48)
 	m := message("kv", 1)
 	ready := "\x04\x19\x05READY\x0bSocket-Type\x00\x00\x00\x03PUB"
-	if _, err := nc.Write(append(greeting, ready...)); err != nil {
+	if _, err := io.WriteString(nc, greeting+ready); err != nil {
 		return
 	}
 	// Nothing may be said before the client's greeting and READY have come.

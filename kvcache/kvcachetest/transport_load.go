@@ -26,7 +26,7 @@ func testLargePayload(b *bench) {
 	c := b.subscribed(p, p.Endpoint())
 	var sent []follow.Message
 	for i, size := range []int{1, 255, 256, 64 << 10, mib, mib + 1, 4 * mib, 16 * mib} {
-		m := follow.Message{Seq: uint64(i), Payload: pattern(size, byte(i))} //nolint:gosec // an index is small
+		m := follow.Message{Seq: uint64(i), Payload: pattern(size, byte(i))}
 		sent = append(sent, m)
 		b.send(p, m)
 		b.wantLarge(b.recv(c), m)
@@ -51,7 +51,7 @@ func (b *bench) wantLarge(got, want follow.Message) {
 func pattern(size int, seed byte) []byte {
 	p := make([]byte, size)
 	for i := range p {
-		p[i] = seed + byte(i) + byte(i>>8) + byte(i>>16) //nolint:gosec // wrapping is wanted
+		p[i] = seed + byte(i) + byte(i>>8) + byte(i>>16)
 	}
 	return p
 }
@@ -70,7 +70,7 @@ func testSlowConsumer(b *bench) {
 	p := b.publisher(zmtp.PublisherConfig{HWM: hwm})
 	c := b.subscribed(p, p.Endpoint())
 	payload := pattern(size, 0)
-	rounds := uint64(3*b.Buffer+2*slack) / size //nolint:gosec // positive
+	rounds := uint64(3*b.Buffer+2*slack) / size
 	for seq := range rounds {
 		b.send(p, follow.Message{Seq: seq, Payload: payload})
 	}
@@ -138,14 +138,14 @@ func testStalledLoss(b *bench) {
 	p := b.publisher(zmtp.PublisherConfig{})
 	c := b.subscribed(p, p.Endpoint())
 	payload := pattern(size, 0)
-	for seq := range uint64(b.Buffer+32*mib) / size { //nolint:gosec // positive
+	for seq := range uint64(b.Buffer+32*mib) / size {
 		b.send(p, follow.Message{Seq: seq, Payload: payload})
 	}
-	time.Sleep(linger)
+	b.pause(linger)
 	if err := p.Close(); err != nil {
 		b.Fatalf("closing the publisher: %v", err)
 	}
-	time.Sleep(linger)
+	b.pause(linger)
 	next := uint64(0)
 	for {
 		m, err := b.recvErr(c, b.Timeout)
@@ -170,7 +170,7 @@ func testStalledLoss(b *bench) {
 func testCycles(b *bench) {
 	const cycles = 100
 	p := b.replaying(zmtp.PublisherConfig{})
-	b.sendRange(p, "kv", 0, 9)
+	b.sendRange(p, 0, 9)
 	cycle := func() {
 		c := b.subscribed(p, p.Endpoint())
 		b.wantReplay(b.replay(c, 0), "", 0, 9)
@@ -203,7 +203,7 @@ func (b *bench) goroutines(want int) int {
 		if want > 0 && last <= want {
 			return last
 		}
-		time.Sleep(pause)
+		b.pause(pause)
 		n := runtime.NumGoroutine()
 		if n == last && want == 0 {
 			same++

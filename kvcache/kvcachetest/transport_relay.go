@@ -132,7 +132,7 @@ func (r *relay) copy(dst, src net.Conn) {
 		default:
 		}
 		if n > 0 {
-			if _, err := dst.Write(buf[:n]); err != nil {
+			if _, writeErr := dst.Write(buf[:n]); writeErr != nil {
 				return
 			}
 		}

@@ -180,45 +180,55 @@ func (p *peer) receive(ctx context.Context, sink *eventstream.Sink) error {
 		if err := p.wait(-1); err != nil {
 			return err
 		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		// The monitor is asked before the last messages are read, so that all
 		// that arrived before a loss is delivered before it is reported.
-		gone := false
-		for {
-			event, err := p.event()
-			if err != nil {
-				return err
-			}
-			if event == 0 {
-				break
-			}
-			gone = gone || lost(event)
+		gone, err := p.gone()
+		if err != nil {
+			return err
 		}
-		for n := 0; gone || n < drainBatch; n++ {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			frames, err := p.socket.RecvMessageBytes(zmq4.DONTWAIT)
-			if again(err) {
-				break
-			}
-			if err != nil {
-				return err
-			}
-			var parts eventstream.Parts
-			for _, f := range frames {
-				parts.Add(f)
-			}
-			if err := sink.Take(ctx, &parts); err != nil {
+		for n, more := 0, true; more && (gone || n < drainBatch); n++ {
+			if more, err = p.next(ctx, sink); err != nil {
 				return err
 			}
 		}
 		if gone {
 			return errors.New("zmq: connection lost")
 		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 	}
+}
+
+// gone reads the monitor's events and reports whether one means a loss.
+func (p *peer) gone() (bool, error) {
+	gone := false
+	for {
+		event, err := p.event()
+		if err != nil || event == 0 {
+			return gone, err
+		}
+		gone = gone || lost(event)
+	}
+}
+
+// next hands over one message if there is one.
+func (p *peer) next(ctx context.Context, sink *eventstream.Sink) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	frames, err := p.socket.RecvMessageBytes(zmq4.DONTWAIT)
+	if again(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	var parts eventstream.Parts
+	for _, f := range frames {
+		parts.Add(f)
+	}
+	return true, sink.Take(ctx, &parts)
 }
 
 // wait polls until something is readable; a negative timeout means for ever.

@@ -54,18 +54,18 @@ func splitCommand(body []byte) (name string, data []byte, err error) {
 	return string(body[1:n]), body[n:], nil
 }
 
-// appendReady appends the READY command of a socket.
-func appendReady(dst []byte, socketType string) []byte {
+// readyCommand is the READY command of a socket.
+func readyCommand(socketType string) []byte {
 	data := appendProperty(nil, propSocketType, socketType)
 	if socketType == typeDealer || socketType == typeRouter {
 		data = appendProperty(data, propIdentity, "")
 	}
-	return appendCommand(dst, cmdReady, data...)
+	return appendCommand(nil, cmdReady, data...)
 }
 
 func appendProperty(dst []byte, name, value string) []byte {
 	dst = append(append(dst, byte(len(name))), name...)
-	dst = binary.BigEndian.AppendUint32(dst, uint32(len(value))) //nolint:gosec // our own short strings
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(value)))
 	return append(dst, value...)
 }
 

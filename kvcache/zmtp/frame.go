@@ -17,6 +17,8 @@ const (
 )
 
 const (
+	// maxHeader is the length of flags and a long size.
+	maxHeader = 9
 	// maxShort is the longest body whose size fits one byte.
 	maxShort = 0xff
 	// maxCommand bounds a command's body, in bytes: subscriptions, metadata and
@@ -58,7 +60,7 @@ func readFrame(r *bufio.Reader, limit int64) (flags byte, body []byte, err error
 	if limit < 0 || size > uint64(limit) {
 		return 0, nil, protocolError("frame of %d bytes exceeds the limit of %d", size, limit)
 	}
-	body, err = readBody(r, int(size)) //nolint:gosec // size <= limit, which fits an int
+	body, err = readBody(r, int(size)) // size <= limit, which fits an int
 	return flags, body, err
 }
 
@@ -106,7 +108,7 @@ func appendHeader(dst []byte, flags byte, size int) []byte {
 	if size <= maxShort {
 		return append(dst, flags, byte(size))
 	}
-	return binary.BigEndian.AppendUint64(append(dst, flags|flagLong), uint64(size)) //nolint:gosec // a length is not negative
+	return binary.BigEndian.AppendUint64(append(dst, flags|flagLong), uint64(size))
 }
 
 // appendFrame appends a whole frame.
@@ -114,8 +116,13 @@ func appendFrame(dst []byte, flags byte, body []byte) []byte {
 	return append(appendHeader(dst, flags, len(body)), body...)
 }
 
-// appendMessage appends a multipart message.
-func appendMessage(dst []byte, frames ...[]byte) []byte {
+// encodeMessage encodes a multipart message.
+func encodeMessage(frames ...[]byte) []byte {
+	size := 0
+	for _, f := range frames {
+		size += maxHeader + len(f)
+	}
+	dst := make([]byte, 0, size)
 	for i, f := range frames {
 		var flags byte
 		if i < len(frames)-1 {

@@ -48,15 +48,28 @@ func (l *link) handshake(socketType string, timeout time.Duration) error {
 	if err := l.nc.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return err
 	}
+	if err := l.greet(); err != nil {
+		return err
+	}
+	if err := l.agree(socketType); err != nil {
+		return err
+	}
+	return l.nc.SetDeadline(time.Time{})
+}
+
+// greet exchanges greetings.
+func (l *link) greet() error {
 	if err := l.write(greeting()); err != nil {
 		return err
 	}
 	minor, err := readGreeting(l.br)
-	if err != nil {
-		return err
-	}
 	l.minor = minor
-	if err := l.write(appendReady(nil, socketType)); err != nil {
+	return err
+}
+
+// agree exchanges READY commands.
+func (l *link) agree(socketType string) error {
+	if err := l.write(readyCommand(socketType)); err != nil {
 		return err
 	}
 	flags, body, err := readFrame(l.br, maxCommand)
@@ -84,7 +97,7 @@ func (l *link) handshake(socketType string, timeout time.Duration) error {
 		return protocolError("peer is a %.20q socket, which a %s can't talk to; "+
 			"are the event and replay addresses exchanged?", peer, socketType)
 	}
-	return l.nc.SetDeadline(time.Time{})
+	return nil
 }
 
 // readMessage reads until a message is complete. Commands, which may come
@@ -169,7 +182,7 @@ func (p pulse) Read(b []byte) (int, error) {
 	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return n, err
 	}
-	if err := l.write(appendCommand(nil, cmdPing, make([]byte, ttlSize)...)); err != nil {
+	if err = l.write(appendCommand(nil, cmdPing, make([]byte, ttlSize)...)); err != nil {
 		return 0, fmt.Errorf("%w: %w", errSilent, err)
 	}
 	n, err = p.readWithin(b, l.heartbeatTimeout)

@@ -50,7 +50,7 @@ func (s *scripted) greet(socket string, minor byte) {
 	name, _, err := splitCommand(body)
 	require.NoError(s.t, err)
 	require.Equal(s.t, cmdReady, name)
-	s.write(appendReady(nil, socket))
+	s.write(readyCommand(socket))
 }
 
 func (s *scripted) write(b []byte) {
@@ -70,7 +70,7 @@ func (s *scripted) command() string {
 
 func (s *scripted) publish(seq uint64) {
 	s.t.Helper()
-	s.write(appendMessage(nil, []byte("kv"), eventstream.SeqFrame(seq), []byte("payload")))
+	s.write(encodeMessage([]byte("kv"), eventstream.SeqFrame(seq), []byte("payload")))
 }
 
 func dialScript(t *testing.T, tr *Transport, topic string) follow.Conn {
@@ -173,7 +173,7 @@ func TestRefused(t *testing.T) {
 		text string
 	}{
 		"not ZMTP":        {[]byte("HTTP/1.1 400 Bad Request\r\n\r\n"), "does not speak ZMTP"},
-		"exchanged ports": {greeted(appendReady(nil, typeRouter)), "are the event and replay addresses exchanged?"},
+		"exchanged ports": {greeted(readyCommand(typeRouter)), "are the event and replay addresses exchanged?"},
 		"an error":        {greeted(appendCommand(nil, cmdError, []byte("\x04full")...)), "refused the connection"},
 		"a message":       {greeted(appendFrame(nil, 0, []byte("hello"))), "a message where READY was due"},
 		"another command": {greeted(appendCommand(nil, "HELLO")), "where READY was due"},

@@ -148,7 +148,7 @@ func (p *Publisher) broadcast(frames ...[]byte) error {
 	if len(p.subscribers) == 0 {
 		return nil
 	}
-	wire, topic := appendMessage(nil, frames...), string(frames[0])
+	wire, topic := encodeMessage(frames...), string(frames[0])
 	for s := range p.subscribers {
 		s.offer(topic, wire, p.cfg.HWM)
 	}
@@ -259,11 +259,11 @@ func (p *Publisher) serveReplay(_ context.Context, l *link) {
 			continue
 		}
 		for _, m := range p.history.From(from) {
-			if l.write(appendMessage(nil, eventstream.Reply(m, p.cfg.ReplayTopic)...)) != nil {
+			if l.write(encodeMessage(eventstream.Reply(m, p.cfg.ReplayTopic)...)) != nil {
 				return
 			}
 		}
-		if l.write(appendMessage(nil, eventstream.End(p.cfg.ReplayTopic)...)) != nil {
+		if l.write(encodeMessage(eventstream.End(p.cfg.ReplayTopic)...)) != nil {
 			return
 		}
 	}

@@ -130,7 +130,7 @@ func (t *Transport) attempt(ctx context.Context, job eventstream.Job) (*link, fu
 			l.heartbeatTimeout = positive(t.HeartbeatTimeout, DefaultHeartbeatTimeout)
 		}
 		if job.Replay {
-			err = l.write(appendMessage(nil, nil, eventstream.SeqFrame(job.From)))
+			err = l.write(encodeMessage(nil, eventstream.SeqFrame(job.From)))
 		} else {
 			err = l.write(appendSubscribe(nil, l.minor, job.Topic))
 		}

@@ -1,7 +1,6 @@
 package eventstream
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -45,7 +44,7 @@ func TestParseDial(t *testing.T) {
 	} {
 		_, err := ParseDial(address)
 		var bad *AddressError
-		require.True(t, errors.As(err, &bad), "%q", address)
+		require.ErrorAs(t, err, &bad, "%q", address)
 		require.Equal(t, address, bad.Address)
 		require.Contains(t, bad.Reason, reason, "%q", address)
 	}

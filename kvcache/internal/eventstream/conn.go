@@ -49,7 +49,7 @@ func Dial(ctx context.Context, ep follow.Endpoint, buffer int64, source Source) 
 	if buffer <= 0 {
 		buffer = DefaultBuffer
 	}
-	life, cancel := context.WithCancel(context.Background()) //nolint:gosec // Close cancels
+	life, cancel := context.WithCancel(context.Background())
 	c := &Conn{source: source, replayAt: replay, buffer: buffer, ctx: life, cancel: cancel}
 	job := Job{Address: events, Topic: ep.Topic}
 	c.live = newSink(job, buffer, &c.malformed)
@@ -147,7 +147,8 @@ func (c *Conn) next(ctx context.Context, sink *Sink) (follow.Message, bool, erro
 		}
 		if err := ctx.Err(); err != nil {
 			if why := sink.whyNot(); why != nil {
-				return follow.Message{}, false, fmt.Errorf("%w: not connected to %s: %v", err, sink.job.Address.URI, why) //nolint:errorlint // one cause is enough
+				//nolint:errorlint // ctx's error is what callers test for, the reason is for people
+				err = fmt.Errorf("%w: not connected to %s: %v", err, sink.job.Address.URI, why)
 			}
 			return follow.Message{}, false, err
 		}

@@ -103,7 +103,8 @@ func TestBounded(t *testing.T) {
 		taken := 0
 		big := string(make([]byte, 5000))
 		c := dial(t, endpoint, 2000, func(ctx context.Context, _ Job, s *Sink) error {
-			for taken = 0; taken < n; taken++ {
+			for i := range n {
+				taken = i
 				payload := "p"
 				if taken%100 == 99 {
 					payload = big
@@ -112,6 +113,7 @@ func TestBounded(t *testing.T) {
 					return err
 				}
 			}
+			taken = n
 			return ErrComplete
 		})
 		synctest.Wait()
@@ -170,14 +172,14 @@ func TestReplayPanic(t *testing.T) {
 func TestBackoffBounds(t *testing.T) {
 	for _, c := range []struct {
 		b    Backoff
-		want []time.Duration
+		want []int
 	}{
-		{Backoff{}, []time.Duration{100, 200, 400, 800, 1600, 2000, 2000}},
-		{Backoff{Min: 5 * time.Millisecond, Max: 10 * time.Millisecond}, []time.Duration{5, 10, 10}},
-		{Backoff{Min: 9 * time.Second}, []time.Duration{9000, 9000}},
+		{Backoff{}, []int{100, 200, 400, 800, 1600, 2000, 2000}},
+		{Backoff{Min: 5 * time.Millisecond, Max: 10 * time.Millisecond}, []int{5, 10, 10}},
+		{Backoff{Min: 9 * time.Second}, []int{9000, 9000}},
 	} {
-		for _, want := range c.want {
-			want *= time.Millisecond
+		for _, milliseconds := range c.want {
+			want := time.Duration(milliseconds) * time.Millisecond
 			got := c.b.Next()
 			require.LessOrEqual(t, got, want)
 			require.GreaterOrEqual(t, got, want-want/4)
