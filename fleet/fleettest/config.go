@@ -111,11 +111,15 @@ type Config struct {
 	NoDevMode bool
 
 	// Hub publishes each rank's events in this process, at "inproc://NAME" for
-	// rank 0 and "inproc://NAME.dpN" for rank N. It is exclusive with OpenPublisher.
+	// rank 0 and "inproc://NAME.dpN" for rank N. At most one of Hub, ZMQ and
+	// OpenPublisher is set.
 	Hub *follow.Hub
+	// ZMQ publishes on loopback ports as ZeroMQ does, with replay, on the same ports
+	// after a restart. Use kvcache/zmtp or kvcache/zmq to subscribe.
+	ZMQ bool
 	// OpenPublisher opens the publisher of a rank and says where it can be reached.
 	// It is called by Start and again after a restart, for publishers that can't
-	// restart themselves (see Publisher). nil: no events, unless Hub is set.
+	// restart themselves (see Publisher).
 	OpenPublisher func(rank int) (Publisher, follow.Endpoint, error)
 	// Events is the encoding, by default the dialect's current one.
 	Events EventFormat
@@ -174,12 +178,15 @@ func complete(c Config) (Config, error) {
 		return c, fmt.Errorf("%w: Ranks, MaxModelLen, OutputTokens and MaxBody must not be negative", ErrConfig)
 	case c.Speed < 0 || math.IsNaN(c.Speed):
 		return c, fmt.Errorf("%w: Speed must be positive", ErrConfig)
-	case c.Hub != nil && c.OpenPublisher != nil:
-		return c, fmt.Errorf("%w: Hub and OpenPublisher are both set", ErrConfig)
+	case (c.Hub != nil && (c.ZMQ || c.OpenPublisher != nil)) || (c.ZMQ && c.OpenPublisher != nil):
+		return c, fmt.Errorf("%w: at most one of Hub, ZMQ and OpenPublisher can be set", ErrConfig)
 	case c.Listener != nil && c.Network != nil:
 		return c, fmt.Errorf("%w: Listener and Network are both set", ErrConfig)
 	case c.Events > EventsSGLangArray:
 		return c, fmt.Errorf("%w: unknown event format", ErrConfig)
+	}
+	if c.ZMQ {
+		c.OpenPublisher = (&sockets{topic: "kv@" + c.Name + "@" + c.Model, ranks: make(map[int]follow.Endpoint)}).open
 	}
 	return c, nil
 }

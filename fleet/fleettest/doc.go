@@ -42,20 +42,9 @@
 //
 // # Events
 //
-// With Config.Hub the ranks publish in process, on kvcache/follow; with
-// Config.OpenPublisher on anything else, for example the Publisher of
-// kvcache/zmtp:
-//
-//	OpenPublisher: func(rank int) (fleettest.Publisher, follow.Endpoint, error) {
-//		p, err := zmtp.NewPublisher(zmtp.PublisherConfig{})
-//		if err != nil {
-//			return nil, follow.Endpoint{}, err
-//		}
-//		return publisher{p}, p.Endpoint(), nil
-//	}
-//
-// where publisher is a type of your own with a Publish method as in [Publisher]
-// and a Close method.
+// With Config.Hub the ranks publish in process, on kvcache/follow; with Config.ZMQ
+// on loopback ports, as ZeroMQ does; with Config.OpenPublisher on anything else,
+// through a [Publisher] of your own.
 //
 // # Faults
 //

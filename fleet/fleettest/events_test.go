@@ -32,6 +32,12 @@ func listen(t *testing.T, hub *follow.Hub, ep follow.Endpoint) *listener {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return follows(t, conn)
+}
+
+// follows reads a connection until the test ends.
+func follows(t *testing.T, conn follow.Conn) *listener {
+	t.Helper()
 	l := &listener{conn: conn, resident: map[kvcache.EngineHash]int{}}
 	var wg sync.WaitGroup
 	wg.Go(l.run)

@@ -242,6 +242,7 @@ func TestRestart(t *testing.T) {
 			t.Error("a stream survived the restart")
 		}
 		_ = resp.Body.Close()
+		c.CloseIdleConnections() // they were cut too
 		e.Faults().Clear()
 		if e.URL() != url || e.Worker().Epoch == before.Epoch || e.Stats().CachedBlocks != 0 {
 			t.Errorf("after the restart: %s, epoch %s, %d blocks", e.URL(), e.Worker().Epoch, e.Stats().CachedBlocks)
