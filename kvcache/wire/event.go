@@ -266,4 +266,3 @@ func (d *Decoder) readField(f *draft, what field) result {
 		return readOK
 	}
 }
-
