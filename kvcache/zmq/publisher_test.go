@@ -99,6 +99,34 @@ func TestIPC(t *testing.T) {
 	}
 }
 
+// TestMaxMessage: a larger frame ends the connection.
+func TestMaxMessage(t *testing.T) {
+	p, err := zmq.NewPublisher(zmq.PublisherConfig{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, p.Close()) }()
+	for _, transport := range []follow.Transport{&zmq.Transport{MaxMessage: 1000}, &zmtp.Transport{MaxMessage: 1000}} {
+		c, err := transport.Dial(t.Context(), p.Endpoint())
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		for size := 900; err == nil; {
+			require.NoError(t, p.SendFrames([]byte("kv"), make([]byte, 8), make([]byte, size)))
+			short, stop := context.WithTimeout(ctx, 10*time.Millisecond)
+			_, err = c.Recv(short)
+			stop()
+			switch {
+			case err == nil: // it arrives; now for a larger one
+				size = 1001
+			case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+				err = nil
+			default:
+			}
+		}
+		require.ErrorIs(t, err, follow.ErrDisconnected)
+		cancel()
+		require.NoError(t, c.Close())
+	}
+}
+
 // TestManyConns: libzmq's default number of sockets is no bound on ours.
 func TestManyConns(t *testing.T) {
 	const conns = 300 // of five sockets each

@@ -155,12 +155,12 @@ func TestManyFrames(t *testing.T) {
 	s := <-arrived
 	s.greet(typePub, 1)
 	s.command()
-	for range 1000/frameOverhead + 2 {
-		if _, err := s.nc.Write(appendFrame(nil, flagMore, nil)); err != nil {
-			break
-		}
+	var err error
+	for n := 0; n < 1000 && err == nil; n++ {
+		_, err = s.nc.Write(appendFrame(nil, flagMore, nil))
 	}
-	_, err := c.Recv(t.Context())
+	require.Error(t, err, "the connection ends long before a thousand frames")
+	_, err = c.Recv(t.Context())
 	require.ErrorIs(t, err, follow.ErrDisconnected)
 }
 

@@ -106,7 +106,7 @@ func TestBounded(t *testing.T) {
 			for i := range n {
 				taken = i
 				payload := "p"
-				if taken%100 == 99 {
+				if taken == n/2 {
 					payload = big
 				}
 				if err := s.Take(ctx, parts("kv", seven, payload)); err != nil {
@@ -150,12 +150,15 @@ func TestCloseFromCallback(t *testing.T) {
 	require.ErrorIs(t, c.Replay(t.Context(), 0, nil), follow.ErrClosed)
 }
 
-// TestReplayPanic: a callback's panic leaves no goroutine behind.
-func TestReplayPanic(t *testing.T) {
-	released := make(chan struct{})
+// TestReplayWaits: when Replay returns, however it does, its connection is gone.
+func TestReplayWaits(t *testing.T) {
+	released := false
 	c := dial(t, endpoint, 0, func(ctx context.Context, job Job, s *Sink) error {
 		if job.Replay {
-			defer close(released)
+			defer func() {
+				time.Sleep(10 * time.Millisecond) // what if releasing takes a while?
+				released = true
+			}()
 			if err := s.Take(ctx, parts("", seven, "p")); err != nil {
 				return err
 			}
@@ -163,10 +166,26 @@ func TestReplayPanic(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	})
+	stop := errors.New("enough")
+	require.ErrorIs(t, c.Replay(t.Context(), 0, func(follow.Message) error { return stop }), stop)
+	require.True(t, released)
+	released = false
 	require.Panics(t, func() {
 		_ = c.Replay(t.Context(), 0, func(follow.Message) error { panic("callback") })
 	})
-	<-released
+	require.True(t, released)
+}
+
+// TestSinkLetsGo: a message that was taken is not kept alive by the buffer.
+func TestSinkLetsGo(t *testing.T) {
+	s := newSink(Job{}, DefaultBuffer, nil)
+	for range 3 {
+		require.NoError(t, s.push(t.Context(), follow.Message{Payload: []byte("p")}))
+	}
+	_, ok, _, _ := s.take() //nolint:dogsled // the rest is tested elsewhere
+	require.True(t, ok)
+	require.Nil(t, s.queue[0].Payload)
+	require.NotNil(t, s.queue[1].Payload)
 }
 
 func TestBackoffBounds(t *testing.T) {

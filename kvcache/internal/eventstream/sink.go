@@ -24,14 +24,13 @@ type Sink struct {
 	limit     int64
 	malformed *atomic.Int64
 
-	mu        sync.Mutex
-	queue     []follow.Message
-	head      int
-	bytes     int64
-	connected bool
-	note      error
-	ended     bool
-	end       error
+	mu    sync.Mutex
+	queue []follow.Message
+	head  int
+	bytes int64
+	note  error
+	ended bool
+	end   error
 
 	ready chan struct{} // capacity 1: something to pop, or the end
 	space chan struct{} // capacity 1: something was popped
@@ -51,7 +50,7 @@ func newSink(job Job, limit int64, malformed *atomic.Int64) *Sink {
 // messages.
 func (s *Sink) Connected() {
 	s.mu.Lock()
-	s.connected, s.note = true, nil
+	s.note = nil
 	s.mu.Unlock()
 }
 
@@ -153,9 +152,6 @@ func (s *Sink) take() (m follow.Message, ok, ended bool, err error) {
 func (s *Sink) whyNot() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.connected {
-		return nil
-	}
 	return s.note
 }
 
