@@ -79,19 +79,12 @@ func (x *Index) store(s *owner, e *Event) Outcome {
 		x.copyTo(s, e, &out)
 		return judge(out)
 	}
-	if s.blockSize == 0 {
-		s.blockSize = e.BlockSize
-		x.slots.Load().size[s.slot].Store(int64(e.BlockSize))
-	}
-	if !contains(s.full, e.Group) {
-		x.addGroup(s, e.Group)
-	}
+	x.learn(s, e)
 	p := x.parentOf(s, e)
 	for i := range e.Hashes {
-		if i%batchBlocks == 0 && !x.room() {
-			// Whatever had to leave may include the parent.
-			x.flush()
-			x.makeRoom()
+		if i%batchBlocks == 0 && !x.room(min(batchBlocks, len(e.Hashes)-i)+len(s.orphans)) {
+			// Whatever has to leave may include the parent.
+			x.makeRoom(min(batchBlocks, len(e.Hashes)-i) + len(s.orphans))
 			if p.ref != 0 {
 				p.ref, p.known = x.lookup(s, p.hash)
 			}
@@ -102,6 +95,17 @@ func (x *Index) store(s *owner, e *Event) Outcome {
 		out.Reason = ReasonEvicted
 	}
 	return judge(out)
+}
+
+// learn takes from an event what it says of its owner.
+func (x *Index) learn(s *owner, e *Event) {
+	if s.blockSize == 0 {
+		s.blockSize = e.BlockSize
+		x.slots.Load().size[s.slot].Store(int64(e.BlockSize))
+	}
+	if !contains(s.full, e.Group) {
+		x.addGroup(s, e.Group)
+	}
 }
 
 // parent is the block that the next one of an event comes after.
@@ -177,8 +181,11 @@ func (x *Index) storeBlock(s *owner, e *Event, i int, p *parent, out *Outcome) {
 	} else if _, ok := s.orphans[h]; ok {
 		x.dropOrphan(s, h)
 	}
-	ref := x.locate(p.ref, key, len(e.Hashes)-i)
-	if ref == 0 || !x.add(s, ref, h, gt, true, len(e.Hashes)-i) {
+	ref := x.place(s, p.ref, key, h, gt, len(e.Hashes)-i)
+	if ref == 0 && x.relieve(p) {
+		ref = x.place(s, p.ref, key, h, gt, 1)
+	}
+	if ref == 0 {
 		out.Missed, out.Reason = out.Missed+1, ReasonBudget
 		*p = parent{hash: h}
 		return
@@ -188,6 +195,29 @@ func (x *Index) storeBlock(s *owner, e *Event, i int, p *parent, out *Outcome) {
 	if len(s.kids) > 0 {
 		x.adopt(s, *p, out)
 	}
+}
+
+// place gives a hash's block its place and one copy; 0 if there is no memory.
+func (x *Index) place(s *owner, parent uint32, key Key, h EngineHash, gt groupTier, want int) uint32 {
+	ref := x.locate(parent, key, want)
+	if ref == 0 || !x.add(s, ref, h, gt, true, want) {
+		return 0
+	}
+	return ref
+}
+
+// relieve makes more room than a look ahead found necessary: what is free may be
+// in pieces too small. False if the block's parent had to go as well.
+func (x *Index) relieve(p *parent) bool {
+	const runs = 32
+	for range runs {
+		x.flush()
+		if !x.evict() {
+			return false
+		}
+	}
+	x.makeRoom(runMax)
+	return p.ref == 0 || x.present(p.ref, p.key)
 }
 
 // endHash drops all copies of a hash, whose cover is open.

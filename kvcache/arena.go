@@ -50,8 +50,12 @@ type arena struct {
 	mem   *memory
 	dir   atomic.Pointer[[]atomic.Pointer[chunk]]
 	free  []*buddies // by chunk
+	used  []uint16   // words in use, by chunk
+	leave []bool     // chunks that compaction is emptying: their pieces are on no list
 	ids   []uint32   // chunk numbers to use again
 	top   uint32     // chunk numbers used so far
+	words int        // words in use
+	total int        // words of all chunks
 	lists [maxOrder + 1]uint32
 	spare int
 }
@@ -116,20 +120,32 @@ func (a *arena) alloc(order uint8) uint32 {
 		k--
 		a.link(at+1<<k, k)
 	}
+	a.count(at, 1<<order)
 	return at
 }
 
-// canAlloc reports whether alloc(order) would succeed.
+func (a *arena) count(at uint32, n int) {
+	a.words += n
+	a.used[at>>chunkShift] += uint16(n)
+}
+
+// canAlloc reports whether there is a free piece for alloc(order).
 func (a *arena) canAlloc(order uint8) bool {
 	for k := order; k <= maxOrder; k++ {
 		if a.lists[k] != 0 {
 			return true
 		}
 	}
+	return false
+}
+
+// canGrow reports whether the budget has room for another chunk.
+func (a *arena) canGrow() bool {
 	return a.mem.used+chunkBytes+a.mem.reserve <= a.mem.max
 }
 
 func (a *arena) release(at uint32, order uint8) {
+	a.count(at, -1<<order)
 	free := a.free[at>>chunkShift]
 	for order < maxOrder {
 		buddy := at ^ 1<<order
@@ -145,12 +161,14 @@ func (a *arena) release(at uint32, order uint8) {
 		if a.spare > 0 {
 			id := at >> chunkShift
 			(*a.dir.Load())[id].Store(nil)
-			a.free[id] = nil
+			a.free[id], a.leave[id] = nil, false
 			a.ids = append(a.ids, id)
 			a.mem.used -= chunkBytes
+			a.total -= chunkWords
 			return
 		}
 		a.spare++
+		a.leave[at>>chunkShift] = false
 	}
 	a.link(at, order)
 }
@@ -161,6 +179,14 @@ func nodeOf(at uint32, order uint8) uint32 {
 
 // link puts a free piece on its list; the list's links are in the piece itself.
 func (a *arena) link(at uint32, order uint8) {
+	node := nodeOf(at, order)
+	a.free[at>>chunkShift][node/64] |= 1 << (node % 64)
+	if !a.leave[at>>chunkShift] {
+		a.enlist(at, order)
+	}
+}
+
+func (a *arena) enlist(at uint32, order uint8) {
 	next := a.lists[order]
 	a.word(at).Store(uint64(next))
 	if next != 0 {
@@ -168,11 +194,17 @@ func (a *arena) link(at uint32, order uint8) {
 		w.Store(w.Load()&0xffffffff | uint64(at)<<32)
 	}
 	a.lists[order] = at
-	node := nodeOf(at, order)
-	a.free[at>>chunkShift][node/64] |= 1 << (node % 64)
 }
 
 func (a *arena) unlink(at uint32, order uint8) {
+	node := nodeOf(at, order)
+	a.free[at>>chunkShift][node/64] &^= 1 << (node % 64)
+	if !a.leave[at>>chunkShift] {
+		a.delist(at, order)
+	}
+}
+
+func (a *arena) delist(at uint32, order uint8) {
 	w := a.word(at).Load()
 	next, prev := uint32(w), uint32(w>>32)
 	if prev != 0 {
@@ -185,8 +217,6 @@ func (a *arena) unlink(at uint32, order uint8) {
 		n := a.word(next)
 		n.Store(n.Load()&0xffffffff | uint64(prev)<<32)
 	}
-	node := nodeOf(at, order)
-	a.free[at>>chunkShift][node/64] &^= 1 << (node % 64)
 }
 
 // grow adds a chunk to the free lists.
@@ -200,7 +230,10 @@ func (a *arena) grow() bool {
 	} else {
 		a.top++
 		a.free = append(a.free, nil)
+		a.used = append(a.used, 0)
+		a.leave = append(a.leave, false)
 	}
+	a.total += chunkWords
 	a.free[id] = new(buddies)
 	dir := a.dir.Load()
 	if dir == nil || int(id) >= len(*dir) {
@@ -214,6 +247,7 @@ func (a *arena) grow() bool {
 	(*dir)[id].Store(new(chunk))
 	if id == 0 {
 		// Free everything but word 0.
+		a.count(0, 1)
 		for k := range uint8(maxOrder) {
 			a.link(1<<k, k)
 		}

@@ -51,9 +51,8 @@ func (x *Index) Book(o Owner, keys []Key, ttl time.Duration) {
 	refs := x.booking[:0]
 	var ref uint32
 	for i, key := range keys {
-		if i%batchBlocks == 0 && !x.room() {
-			x.flush()
-			x.makeRoom()
+		if i%batchBlocks == 0 && !x.room(min(batchBlocks, len(keys)-i)) {
+			x.makeRoom(min(batchBlocks, len(keys)-i))
 			if ref != 0 && !x.present(ref, keys[i-1]) {
 				break
 			}
@@ -67,7 +66,7 @@ func (x *Index) Book(o Owner, keys []Key, ttl time.Duration) {
 			break
 		}
 		c := &x.cur
-		c.r.warm(off + 1)
+		c.r.freshen(off)
 		if c.tiers(off) != 0 {
 			continue
 		}

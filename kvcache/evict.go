@@ -1,52 +1,74 @@
 package kvcache
 
 const (
-	// roomOrder is the order of the piece that must be free before blocks are
-	// stored: enough for a run's keys, counts and hashes.
-	roomOrder = runShift + 2
-	// roomBytes must be free besides, for tables to grow.
+	// roomBytes must be free before blocks are stored, for tables to grow.
 	roomBytes = 256 << 10
 	// reserveShare of the budget, as a divisor, is what blocks leave to tables.
 	reserveShare = 8
+	// slackShare of the arena, as a divisor, must be free for compaction to be
+	// worth its while.
+	slackShare = 8
 	// MinBytes is the least memory budget; see [Options.MaxBytes].
 	MinBytes = 4 << 20
 )
 
-// room reports whether a batch of blocks can be stored without evicting any.
-func (x *Index) room() bool {
-	return x.mem.used+roomBytes <= x.mem.max && x.arena.canAlloc(roomOrder)
-}
+// roomWords must be free in the arena, beside what the blocks themselves take,
+// for covers and planes.
+const roomWords = 512
 
-// makeRoom evicts cold blocks until there is room, or none are left.
-func (x *Index) makeRoom() {
-	for !x.room() && x.evict() {
-		continue
+// room reports whether n more blocks of a chain can be stored as the budget
+// stands.
+func (x *Index) room(n int) bool {
+	a := &x.arena
+	order := orderOf(min(runMax, n))
+	switch {
+	case x.mem.used+roomBytes > x.mem.max:
+		return false
+	case a.canGrow():
+		return true
+	default:
+		// Keys, counts and hashes.
+		return a.canAlloc(order+1) && a.total-a.words >= 4<<order+roomWords
 	}
 }
 
-// evict lets the hand go on to the next run that has blocks which nobody has
-// matched since it last came by, and drops those. Their places in the run are
-// what counts: a long run of which only the start is in use loses its end. False
-// when nothing is left.
+// makeRoom evicts cold blocks until there is room, or none are left. What they
+// leave is in pieces all over the arena, so now and then it is swept together.
+func (x *Index) makeRoom(n int) {
+	x.flush()
+	for !x.room(n) {
+		a := &x.arena
+		if (a.total-a.words)*slackShare >= a.total && x.compact() {
+			continue
+		}
+		if !x.evict() {
+			return
+		}
+	}
+}
+
+// evict lets the hand go on to the next run that has cold blocks, and drops
+// those. False when nothing is left.
+//
+// What a run keeps is counted from its head: a long run of which only the start
+// is in use loses its end. A block that was matched stays until the hand has come
+// by twice without another match; one that was only stored, once. So a sweep that
+// finds nothing but new blocks does not make the matched ones look as cold.
 func (x *Index) evict() bool {
-	for range 2 * (x.topRun + 1) {
+	for range 3 * x.topRun {
 		x.hand++
 		if x.hand > x.topRun {
 			x.hand = 1
-		}
-		if x.hand > x.topRun {
-			return false
 		}
 		r := x.run(x.hand)
 		n := r.len()
 		if n == 0 {
 			continue
 		}
-		warm := int(r.touch.Swap(0))
-		if warm >= n {
-			continue
-		}
-		if x.evictRun(x.hand, warm) {
+		touch := uint16(r.touch.Swap(0))
+		keep := max(touch, r.touched, r.fresh)
+		r.touched, r.fresh = touch, 0
+		if int(keep) < n && x.evictRun(x.hand, int(keep)) {
 			return true
 		}
 	}

@@ -189,7 +189,7 @@ func (x *Index) add(s *owner, ref uint32, h EngineHash, gt groupTier, fresh bool
 	if !hashed && !x.reach(c, off, want) || !s.table.insert(&x.mem, tagOf(h), ref) {
 		return false
 	}
-	c.r.warm(off + 1)
+	c.r.freshen(off)
 	if fresh && !plain {
 		x.setOver(s, hashGroup{h, s.full[0]}, s.over[hashGroup{h, s.full[0]}])
 		n := s.over[hashGroup{h, gt.group}]
@@ -300,7 +300,7 @@ func (x *Index) simplify(s *owner, off int, ref uint32) {
 func (x *Index) raise(s *owner, h EngineHash, ref uint32, gt groupTier, out *Outcome) {
 	c := &x.cur
 	_, off := splitRef(ref)
-	c.r.warm(off + 1)
+	c.r.freshen(off)
 	if !s.explicit(h) {
 		tiers := c.tiers(off)
 		if gt.group == s.full[0] && tiers>>gt.tier&1 == 0 {

@@ -200,3 +200,37 @@ func BenchmarkMemory(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkRemoveChain removes a chain block by block, from its root and from its
+// leaf. The time per block must not depend on the length.
+func BenchmarkRemoveChain(b *testing.B) {
+	r := rand.New(rand.NewPCG(17, 18))
+	for _, blocks := range []int{4096, 8 * 4096} {
+		for _, from := range []string{"root", "leaf"} {
+			b.Run(fmt.Sprintf("blocks=%d/from=%s", blocks, from), func(b *testing.B) {
+				x := kvcache.NewIndex(kvcache.Options{})
+				o := x.Join("w")
+				events := chainEvents(randomTokens(r, blocks), 1, 512, 0)
+				var hashes []kvcache.EngineHash
+				for i := range events {
+					hashes = append(hashes, events[i].Hashes...)
+				}
+				if from == "leaf" {
+					slices.Reverse(hashes)
+				}
+				var took time.Duration
+				for b.Loop() {
+					for i := range events {
+						x.Apply(o, &events[i])
+					}
+					start := cpuTime()
+					for i := range hashes {
+						x.Apply(o, &kvcache.Event{Kind: kvcache.Removed, Hashes: hashes[i : i+1]})
+					}
+					took += cpuTime() - start
+				}
+				b.ReportMetric(float64(took)/float64(b.N)/float64(blocks), "cpu-ns/block")
+			})
+		}
+	}
+}

@@ -79,6 +79,9 @@ func TestMatchBesideWriters(t *testing.T) {
 				if r.IntN(8) == 0 {
 					x.Clear(o)
 				}
+				if r.IntN(4) == 0 {
+					x.Shuffle(w)
+				}
 			}
 		})
 	}
@@ -107,6 +110,7 @@ func TestMatchBesideWriters(t *testing.T) {
 	writers.Wait()
 	stop.Store(true)
 	readers.Wait()
+	assert.NoError(t, x.Check())
 	for _, o := range all {
 		x.Leave(o)
 	}

@@ -2,8 +2,10 @@ package kvcache_test
 
 import (
 	"flag"
+	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvsteer/kvsteer/kvcache"
@@ -20,6 +22,25 @@ var (
 
 func newIndex(o kvcache.Options) kvcachetest.IndexLike { return kvcache.NewIndex(o) }
 
+// checked is an index that looks itself over now and then.
+type checked struct {
+	*kvcache.Index
+	t *testing.T
+	n int
+}
+
+// checkEvery is the number of events between two looks.
+const checkEvery = 997
+
+func (c *checked) Apply(o kvcache.Owner, e *kvcache.Event) kvcache.Outcome {
+	out := c.Index.Apply(o, e)
+	if c.n++; c.n%checkEvery == 0 {
+		c.Shuffle(c.n)
+		require.NoError(c.t, c.Check())
+	}
+	return out
+}
+
 func TestIndexSuite(t *testing.T) {
 	t.Parallel()
 	kvcachetest.TestIndex(t, newIndex)
@@ -35,7 +56,51 @@ func TestIndexAgainstModel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.NoError(t, kvcachetest.CompareIndex(newIndex, r))
+			require.NoError(t, kvcachetest.CompareIndex(func(o kvcache.Options) kvcachetest.IndexLike {
+				return &checked{Index: kvcache.NewIndex(o), t: t}
+			}, r))
+		})
+	}
+}
+
+// starved is an index that is refused memory now and then, as if its budget had
+// been used up that moment.
+type starved struct {
+	*kvcache.Index
+	t *testing.T
+	r *rand.Rand
+	n int
+}
+
+func (s *starved) Apply(o kvcache.Owner, e *kvcache.Event) kvcache.Outcome {
+	var out kvcache.Outcome
+	if s.r.IntN(50) == 0 {
+		out = s.ApplyStarved(o, e)
+	} else {
+		out = s.Index.Apply(o, e)
+	}
+	if s.n++; s.n%checkEvery == 0 {
+		require.NoError(s.t, s.Check())
+	}
+	return out
+}
+
+// Whatever allocation fails, the index stays whole and claims nothing false.
+func TestIndexWithoutMemory(t *testing.T) {
+	t.Parallel()
+	for name, r := range map[string]kvcachetest.RandomIndex{
+		"wide": {Seed: *modelSeed, Ops: *modelOps / 4, Forgets: true},
+		"deep": {Seed: *modelSeed, Ops: *modelOps / 20, Forgets: true, Deep: 1500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var x *starved
+			require.NoError(t, kvcachetest.CompareIndex(func(o kvcache.Options) kvcachetest.IndexLike {
+				x = &starved{Index: kvcache.NewIndex(o), t: t, r: rand.New(rand.NewPCG(r.Seed, 1))}
+				return x
+			}, r))
+			assert.Positive(t, x.Stats().Evicted)
+			assert.Positive(t, x.Stats().Ignored[kvcache.ReasonBudget])
 		})
 	}
 }

@@ -17,16 +17,17 @@ type run struct {
 	head atomic.Uint64
 	// at is where the keys are, 32 bits, and the covers, 32.
 	at atomic.Uint64
-	// touch is how many blocks from the head on have been matched or stored
-	// since the eviction hand last came by.
+	// touch is how many blocks from the head on have been matched since the
+	// eviction hand last came by.
 	touch atomic.Uint32
 
 	// The rest is for writers only.
-	counts      uint32 // 16 bits per block: how many owners hold it
+	counts      uint32 // 16 bits per block, how many owners hold it; next unused run
 	live        uint16 // blocks that somebody holds
+	touched     uint16 // touch as the hand found it
+	fresh       uint16 // how far blocks were stored or booked since the hand came by
 	keysOrder   uint8
 	coversOrder uint8
-	next        uint32 // next unused run
 }
 
 // A block reference is a run's number and a place in it.
@@ -75,12 +76,15 @@ func (r *run) set(length, covers int, bump bool) {
 
 func (r *run) bump() { r.head.Add(1 << 32) }
 
-// warm notes that n blocks from the head on are in use.
+// warm notes that n blocks from the head on have been matched.
 func (r *run) warm(n int) {
 	if r.touch.Load() < uint32(n) {
 		r.touch.Store(uint32(n))
 	}
 }
+
+// freshen notes that the block at off has been stored or booked.
+func (r *run) freshen(off int) { r.fresh = max(r.fresh, uint16(off+1)) }
 
 // keyAt returns the key of a block that exists.
 func (x *Index) keyAt(ref uint32) Key {
@@ -171,6 +175,7 @@ func (x *Index) newRun(key Key, want int) uint32 {
 		id = x.topRun + 1
 	}
 	r := x.run(id)
+	next := r.counts // of the list of unused runs, if it is from there
 	keys := x.arena.alloc(order)
 	if keys == 0 {
 		return 0
@@ -184,16 +189,18 @@ func (x *Index) newRun(key Key, want int) uint32 {
 	r.at.Store(uint64(keys) << 32)
 	r.counts, r.keysOrder, r.coversOrder, r.live = counts, order, 0, 0
 	x.setCount(r, 0, 0)
-	r.touch.Store(1)
+	r.touch.Store(0)
+	r.touched, r.fresh = 0, 1
 	r.set(1, 0, true)
 	if !x.heads.insert(&x.mem, key, id) {
 		r.set(0, 0, true)
+		r.counts = next
 		x.arena.release(keys, order)
 		x.arena.release(counts, countsOrder(order))
 		return 0
 	}
 	if id == x.freeRun {
-		x.freeRun = r.next
+		x.freeRun = next
 	} else {
 		x.topRun = id
 	}
@@ -257,7 +264,7 @@ func (x *Index) settle(id uint32) {
 		r.set(0, 0, true)
 		x.arena.release(keys, order)
 		x.arena.release(counts, countsOrder(order))
-		r.next, x.freeRun = x.freeRun, id
+		r.counts, x.freeRun = x.freeRun, id
 		return
 	}
 	was := n

@@ -17,6 +17,11 @@ type RandomIndex struct {
 	// Deep is how many blocks the longest prompts have; 0 is 40. Long prompts
 	// exercise an index's internal limits, and slow the model down.
 	Deep int
+	// Forgets says that the index may lose any block at any time, as under a
+	// memory budget. Then all that is compared is that it confirms nothing that
+	// the model does not, and engine hashes keep their meaning, without which
+	// even that could not be asked.
+	Forgets bool
 }
 
 // CompareIndex runs random operations on an index and on the [Model] and returns
@@ -25,7 +30,7 @@ func CompareIndex(newIndex NewIndexFunc, r RandomIndex) error {
 	if r.Deep == 0 {
 		r.Deep = 40
 	}
-	d := &duel{rnd: rand.New(rand.NewPCG(r.Seed, 0)), now: time.Unix(1_790_000_000, 0), deep: r.Deep}
+	d := &duel{rnd: rand.New(rand.NewPCG(r.Seed, 0)), now: time.Unix(1_790_000_000, 0), deep: r.Deep, forgets: r.Forgets}
 	opts := kvcache.Options{
 		MaxOrphans: 50, MaxProvisional: 3 * r.Deep / 4, MaxBytes: 1 << 30,
 		Now: func() time.Time { return d.now },
@@ -50,14 +55,16 @@ const (
 
 // duel is one comparison: two indexes and the random stream that drives both.
 type duel struct {
-	rnd    *rand.Rand
-	now    time.Time
-	deep   int
-	model  *Model
-	index  IndexLike
-	owners []duelOwner
-	left   []duelOwner // a few that have gone
-	steps  int
+	rnd  *rand.Rand
+	now  time.Time
+	deep int
+	// forgets is RandomIndex.Forgets.
+	forgets bool
+	model   *Model
+	index   IndexLike
+	owners  []duelOwner
+	left    []duelOwner // a few that have gone
+	steps   int
 }
 
 type duelOwner struct{ model, index kvcache.Owner }
@@ -111,7 +118,7 @@ func (d *duel) hashes(keys []kvcache.Key, variant uint64) []kvcache.EngineHash {
 	hs := make([]kvcache.EngineHash, len(keys))
 	for i, k := range keys {
 		hs[i] = kvcache.EngineHash(uint64(k)*0x9e3779b97f4a7c15 + variant)
-		if d.rnd.IntN(400) == 0 {
+		if d.rnd.IntN(400) == 0 && !d.forgets {
 			hs[i] = kvcache.EngineHash(d.rnd.IntN(8))
 		}
 	}
@@ -206,7 +213,11 @@ func (d *duel) randomStore(owner int) *kvcache.Event {
 	if from > 0 {
 		e.Parent, e.HasParent = hashes[from-1], true
 	}
-	switch d.rnd.IntN(120) {
+	odd := d.rnd.IntN(120)
+	if d.forgets && odd >= 8 {
+		odd = 119
+	}
+	switch odd {
 	case 0, 1, 2, 3, 4, 5:
 		e.Tokens, e.BlockSize, e.Tier = nil, 0, kvcache.TierCPU
 	case 6:
@@ -262,7 +273,7 @@ func (d *duel) randomBook(o duelOwner) {
 
 func (d *duel) compareApply(o duelOwner, e *kvcache.Event) error {
 	want, got := d.model.Apply(o.model, e), d.index.Apply(o.index, e)
-	if want != got {
+	if want != got && !d.forgets {
 		return fmt.Errorf("outcome %+v, want %+v, of %+v", got, want, e)
 	}
 	return nil
@@ -280,11 +291,14 @@ func (d *duel) compareMatch() error {
 	d.model.Match(keys, models, want)
 	d.index.Match(keys, indexes, got)
 	for i := range all {
+		if d.forgets && got[i].Confirmed <= want[i].Confirmed {
+			continue
+		}
 		if want[i] != got[i] {
 			return fmt.Errorf("match of %d blocks, owner %d: %+v, want %+v", len(keys), i, got[i], want[i])
 		}
 	}
-	if d.steps%statsEvery != 0 {
+	if d.steps%statsEvery != 0 || d.forgets {
 		return nil
 	}
 	return d.compareStats(all)
