@@ -78,27 +78,6 @@ func TestTryBeginLosesToAnotherPick(t *testing.T) {
 	assert.False(t, ok, "gone")
 }
 
-// TestOneOfManyWins: of those who looked at the same time one books.
-func TestOneOfManyWins(t *testing.T) {
-	f, m, _ := member(t, 1)
-	for range 3000 {
-		seen := m.InFlight(0).Picks
-		var won atomic.Int32
-		var wg sync.WaitGroup
-		for range 4 {
-			wg.Go(func() {
-				if b, ok := m.TryBegin(0, seen, fleet.Work{}); ok {
-					won.Add(1)
-					b.End()
-				}
-			})
-		}
-		wg.Wait()
-		require.EqualValues(t, 1, won.Load())
-	}
-	assert.Zero(t, f.InFlight())
-}
-
 // TestConcurrentPicksSpread is the burst that must not land on one worker: each
 // picker looks, and books only if nobody else did meanwhile.
 func TestConcurrentPicksSpread(t *testing.T) {

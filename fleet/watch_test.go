@@ -190,6 +190,21 @@ func TestWaitReadyNamesReasons(t *testing.T) {
 	})
 }
 
+// TestDiscovererFails: it is called again at a measured pace, and the same error
+// is news once.
+func TestDiscovererFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var reported []error
+		f := start(t, fleet.Options{Discoverer: failing{}, OnError: func(err error) { reported = append(reported, err) }})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		assert.Len(t, reported, 1)
+		require.ErrorContains(t, f.Err(), "inventory is down")
+		assert.Equal(t, f.Status()[0].Err, reported[0])
+		assert.GreaterOrEqual(t, time.Since(f.Status()[0].ErrAt), 59*time.Second)
+	})
+}
+
 type failing struct{}
 
 func (failing) Discover(context.Context, func([]fleet.Worker) error) error {

@@ -102,6 +102,15 @@ func TestReload(t *testing.T) {
 			write(t, path+".new", text)
 			require.NoError(t, os.Rename(path+".new", path))
 		},
+		"atomic rename, same size, same old time stamp": func(t *testing.T, path, text string) {
+			t.Helper()
+			old := time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC)
+			require.NoError(t, os.Chtimes(path, old, old))
+			tick() // from here on the file counts as settled
+			write(t, path+".new", text)
+			require.NoError(t, os.Chtimes(path+".new", old, old))
+			require.NoError(t, os.Rename(path+".new", path))
+		},
 		"with an old time stamp": func(t *testing.T, path, text string) {
 			t.Helper()
 			write(t, path, text)
