@@ -95,7 +95,7 @@ func TestChatStream(t *testing.T) {
 			}
 			text := ""
 			for i, chunk := range data[1:6] {
-				text += dig(t, chunk, "choices", 0, "delta", "content").(string) //nolint:errcheck // fails the test
+				text += dig(t, chunk, "choices", 0, "delta", "content").(string)
 				finish := dig(t, chunk, "choices", 0, "finish_reason")
 				if (i == 4) != (finish == "stop") {
 					t.Errorf("chunk %d finishes with %v", i, finish)
@@ -154,13 +154,13 @@ func TestCompletions(t *testing.T) {
 		"model": DefaultModel, "prompt": []string{"one two", "three"}, "n": 2, "return_token_ids": true,
 	})
 	answer := decode(t, raw)
-	if got := len(answer["choices"].([]any)); got != 4 { //nolint:errcheck // fails the test
+	if got := len(answer["choices"].([]any)); got != 4 {
 		t.Fatalf("%d choices, want 4", got)
 	}
 	if number(t, answer, "usage", "prompt_tokens") != 3 || number(t, answer, "usage", "completion_tokens") != 12 {
 		t.Errorf("usage %v, want 3 + 12", answer["usage"])
 	}
-	if ids := dig(t, answer, "choices", 2, "prompt_token_ids").([]any); len(ids) != 1 || ids[0] != float64(Tokenize("three")[0]) { //nolint:errcheck // fails the test
+	if ids := dig(t, answer, "choices", 2, "prompt_token_ids").([]any); len(ids) != 1 || ids[0] != float64(Tokenize("three")[0]) {
 		t.Errorf("prompt ids of the third choice: %v", ids)
 	}
 	_, _, raw = post(t, c, e.URL()+pathCompletions, map[string]any{
@@ -265,7 +265,7 @@ func TestTheSamePromptByEveryAPI(t *testing.T) {
 	}
 	_, _, raw := post(t, c, e.URL()+"/tokenize", user(text))
 	_, _, rendered := post(t, c, e.URL()+pathChat+"/render", user(text))
-	tokens, ids := dig(t, decode(t, raw), "tokens").([]any), dig(t, decode(t, rendered), "token_ids").([]any) //nolint:errcheck // fails the test
+	tokens, ids := dig(t, decode(t, raw), "tokens").([]any), dig(t, decode(t, rendered), "token_ids").([]any)
 	if len(tokens) != len(mustChat(t, text)) || !slices.Equal(tokens, ids) {
 		t.Errorf("/tokenize gives %d ids, render %d", len(tokens), len(ids))
 	}
@@ -276,7 +276,32 @@ func TestEmbeddings(t *testing.T) {
 	e := New(t, Config{Speed: fast})
 	_, _, raw := post(t, client(t), e.URL()+pathEmbeddings, map[string]any{"model": DefaultModel, "input": []string{"a b", "c"}})
 	answer := decode(t, raw)
-	if len(dig(t, answer, "data", 1, "embedding").([]any)) == 0 || number(t, answer, "usage", "prompt_tokens") != 3 { //nolint:errcheck // fails the test
+	if len(dig(t, answer, "data", 1, "embedding").([]any)) == 0 || number(t, answer, "usage", "prompt_tokens") != 3 {
 		t.Errorf("answer %s", raw)
+	}
+}
+
+func TestPrefillAndDecodeApart(t *testing.T) {
+	t.Parallel()
+	prefill, decoder := New(t, Config{Name: "p", Speed: fast}), New(t, Config{Name: "d", Speed: fast})
+	c := client(t)
+	leg := user(Text(1, 312), "max_tokens", 1, "kv_transfer_params", map[string]any{
+		"do_remote_decode": true, "do_remote_prefill": false, "remote_engine_id": nil, "remote_block_ids": nil,
+	})
+	_, _, raw := post(t, c, prefill.URL()+pathChat, leg)
+	params := dig(t, decode(t, raw), "kv_transfer_params")
+	if dig(t, params, "do_remote_prefill") != true || len(dig(t, params, "remote_block_ids").([]any)) != 20 {
+		t.Fatalf("prefill answers %s", raw)
+	}
+	_, _, raw = post(t, c, decoder.URL()+pathChat, user(Text(1, 312), "max_tokens", 5, "kv_transfer_params", params))
+	if got := number(t, decode(t, raw), "usage", "prompt_tokens_details", "cached_tokens"); got != 319 {
+		t.Errorf("the decoding engine reused %d of 320 tokens", got)
+	}
+	if p, d := prefill.Stats(), decoder.Stats(); p.PrefillTokens != 320 || d.PrefillTokens != 1 || d.HitTokens != 0 {
+		t.Errorf("prefill engine %+v, decode engine %+v", p, d)
+	}
+	_, _, raw = post(t, c, decoder.URL()+pathChat, user(Text(2, 312), "max_tokens", 5))
+	if v := decode(t, raw)["kv_transfer_params"]; v != nil {
+		t.Errorf("an ordinary answer carries %v", v)
 	}
 }

@@ -36,6 +36,17 @@ type body struct {
 	AddGenerationPrompt *bool  `json:"add_generation_prompt"`
 	RoutedRank          *int   `json:"routed_dp_rank"`
 	Priority            int    `json:"priority"`
+
+	Transfer *transfer `json:"kv_transfer_params"`
+}
+
+// transfer is how vLLM's two legs of a disaggregated request are told of each
+// other.
+type transfer struct {
+	RemoteDecode  bool    `json:"do_remote_decode"`
+	RemotePrefill bool    `json:"do_remote_prefill"`
+	EngineID      *string `json:"remote_engine_id"`
+	BlockIDs      []int   `json:"remote_block_ids"`
 }
 
 // message is one turn of a conversation in any of the APIs.

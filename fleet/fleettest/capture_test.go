@@ -113,7 +113,7 @@ func TestAnswersHaveTheShapeOfRealOnes(t *testing.T) {
 	prompt := func(more ...any) map[string]any {
 		m := map[string]any{"model": DefaultModel, "prompt": text, "max_tokens": 4}
 		for i := 0; i+1 < len(more); i += 2 {
-			m[more[i].(string)] = more[i+1] //nolint:errcheck // a test's own argument
+			m[more[i].(string)] = more[i+1]
 		}
 		return m
 	}

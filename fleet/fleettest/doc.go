@@ -27,7 +27,8 @@
 // state) and /v1/embeddings, streaming or not where the API can. The fields that
 // matter: model (base or adapter), messages, prompt, input, system, instructions,
 // tools, stream, stream_options, max_tokens and its synonyms, ignore_eos, n,
-// cache_salt, return_token_ids; the others are ignored. The header
+// cache_salt, return_token_ids, kv_transfer_params (the two legs of prefill and
+// decode apart); the others are ignored. The header
 // X-Data-Parallel-Rank pins a request to a rank; X-Request-Id becomes part of the
 // answer's id. Further: /tokenize, /v1/messages/count_tokens, the two render
 // endpoints, /v1/models, /health, /ping, /version, /metrics, /server_info,

@@ -19,7 +19,7 @@ func cached(client *http.Client, url, text string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	resp, err := client.Post(url+"/v1/completions", "application/json", bytes.NewReader(body)) //nolint:noctx // an example
+	resp, err := client.Post(url+"/v1/completions", "application/json", bytes.NewReader(body))
 	if err != nil {
 		return 0, err
 	}
@@ -100,4 +100,28 @@ func ExampleConfig_hub() {
 	// inproc://a
 	// message 0 stores 6 blocks
 	// <nil>
+}
+
+// An engine and its client in one process, without sockets.
+func ExampleNewNetwork() {
+	network := fleettest.NewNetwork()
+	client := &http.Client{Transport: network.Transport()}
+	defer client.CloseIdleConnections()
+	engine, err := fleettest.Start(fleettest.Config{Name: "a", Speed: 1000, Network: network})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = engine.Close() }()
+	fmt.Println(engine.URL())
+	fmt.Println(cached(client, engine.URL(), fleettest.Text(1, 100)))
+	// Output:
+	// http://a
+	// 0 <nil>
+}
+
+func ExampleTokenize() {
+	turn := fleettest.Text(1, 3)
+	fmt.Println(len(fleettest.Tokenize(turn)), len(fleettest.Tokenize(turn+" and more")))
+	// Output: 3 5
 }

@@ -67,7 +67,7 @@ type failure struct {
 
 func newFaults(seed uint64) *Faults {
 	return &Faults{
-		rng:    rand.New(rand.NewPCG(seed, faultStream)), //nolint:gosec // reproducible on purpose
+		rng:    rand.New(rand.NewPCG(seed, faultStream)),
 		resume: make(chan struct{}),
 
 		faultState: faultState{slow: 1},

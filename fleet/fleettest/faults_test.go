@@ -331,7 +331,7 @@ func TestCloseWaitsForHandlers(t *testing.T) {
 		tr := network.Transport()
 		defer tr.CloseIdleConnections()
 		go func() {
-			resp, err := (&http.Client{Transport: tr}).Post(e.URL()+pathChat, "application/json", //nolint:noctx // ends with the engine
+			resp, err := (&http.Client{Transport: tr}).Post(e.URL()+pathChat, "application/json",
 				strings.NewReader(`{"messages":[{"role":"user","content":"x"}]}`))
 			if err == nil {
 				_ = resp.Body.Close()
@@ -343,8 +343,8 @@ func TestCloseWaitsForHandlers(t *testing.T) {
 		go func() { closed <- e.Close() }()
 		synctest.Wait()
 		select {
-		case <-closed:
-			t.Error("Close returned while a request was being handled")
+		case err := <-closed:
+			t.Errorf("Close returned while a request was being handled: %v", err)
 		default:
 		}
 		close(release)

@@ -263,8 +263,9 @@ func (chatFormat) whole(g *generation) any {
 	}
 	return object{
 		"id": g.id, "object": "chat.completion", "created": g.created, "model": g.body.Model, "choices": choices,
-		"service_tier": nil, "system_fingerprint": json.RawMessage(fingerprint), "usage": g.wholeUsage(false), "prompt_logprobs": nil,
-		"prompt_token_ids": g.nullIDs(g.promptIDs(0)), "kv_transfer_params": nil,
+		"service_tier": nil, "system_fingerprint": json.RawMessage(fingerprint),
+		"usage": g.wholeUsage(false), "prompt_logprobs": nil,
+		"prompt_token_ids": g.nullIDs(g.promptIDs(0)), "kv_transfer_params": g.transferParams(),
 	}
 }
 
@@ -308,7 +309,8 @@ func (textFormat) whole(g *generation) any {
 	}
 	return object{
 		"id": g.id, "object": textChunk, "created": g.created, "model": g.body.Model, "choices": choices,
-		"service_tier": nil, "system_fingerprint": json.RawMessage(fingerprint), "usage": g.wholeUsage(true), "kv_transfer_params": nil,
+		"service_tier": nil, "system_fingerprint": json.RawMessage(fingerprint),
+		"usage": g.wholeUsage(true), "kv_transfer_params": g.transferParams(),
 	}
 }
 

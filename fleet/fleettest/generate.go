@@ -208,8 +208,33 @@ func (g *generation) newJob(r *http.Request, raw []byte, f format, on *rank, id 
 	if !g.cfg.NoPrefixCache {
 		j.req.Hashes = on.hashes(&id, tokens)
 	}
+	if t := g.body.Transfer; t != nil && t.RemotePrefill && t.EngineID != nil {
+		j.req.Remote = len(t.BlockIDs) * on.sim.Config().BlockSize
+	}
 	return j
 }
+
+// transferParams is what the prefill leg of a disaggregated request hands to the
+// decode leg, nil for other requests.
+func (g *generation) transferParams() any {
+	if g.body.Transfer == nil || !g.body.Transfer.RemoteDecode {
+		return nil
+	}
+	j := g.jobs[0]
+	size := j.rank.sim.Config().BlockSize
+	blocks := make([]int, (j.req.Prompt+size-1)/size)
+	for i := range blocks {
+		blocks[i] = i + 1
+	}
+	return object{
+		"do_remote_prefill": true, "do_remote_decode": false, "remote_engine_id": g.life.id(),
+		"remote_block_ids": blocks, "remote_host": "127.0.0.1", "remote_port": sideChannel + j.rank.id, "tp_size": 1,
+	}
+}
+
+// sideChannel is the port that the engines say they exchange KV on. Nobody
+// listens there.
+const sideChannel = 5600
 
 // tokensSeed determines an answer by the end of its prompt.
 func tokensSeed(prompt []uint32) uint64 {

@@ -164,7 +164,7 @@ func user(text string, more ...any) map[string]any {
 		"messages": []any{map[string]any{"role": "user", "content": text}},
 	}
 	for i := 0; i+1 < len(more); i += 2 {
-		m[more[i].(string)] = more[i+1] //nolint:errcheck // a test's own argument
+		m[more[i].(string)] = more[i+1]
 	}
 	return m
 }

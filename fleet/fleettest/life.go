@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -95,6 +96,9 @@ func (l *life) addRank(id int, old []opened, number int) error {
 	l.wg.Go(func() { r.run(l.ctx) })
 	return nil
 }
+
+// id names the life, as an engine's id does: another one after each start.
+func (l *life) id() string { return l.engine.cfg.Name + "-" + strconv.FormatUint(l.ranks[0].seed, 16) }
 
 // serve accepts connections from ln, which the life closes.
 func (l *life) serve(ln net.Listener) {

@@ -37,7 +37,7 @@ func TestHundredsOfLongPromptsAtOnce(t *testing.T) {
 	for range clients {
 		wg.Go(func() {
 			for i := next.Add(1); i <= requests; i = next.Add(1) {
-				resp, err := c.Post(e.URL()+pathChat, "application/json", strings.NewReader(bodies[i-1])) //nolint:noctx // the test ends with the engine
+				resp, err := c.Post(e.URL()+pathChat, "application/json", strings.NewReader(bodies[i-1]))
 				if err != nil {
 					t.Error(err)
 					return
@@ -73,7 +73,7 @@ func BenchmarkLongPrompt(b *testing.B) {
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
-		resp, err := c.Post(e.URL()+pathChat, "application/json", strings.NewReader(bodies[i%len(bodies)])) //nolint:noctx // a benchmark
+		resp, err := c.Post(e.URL()+pathChat, "application/json", strings.NewReader(bodies[i%len(bodies)]))
 		if err != nil {
 			b.Fatal(err)
 		}

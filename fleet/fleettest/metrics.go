@@ -78,13 +78,16 @@ func vllmSeries() []series {
 	waiting := func(g *gauges) float64 { return float64(g.waiting) }
 	queried := func(g *gauges) float64 { return float64(g.stats.QueriedTokens) }
 	hits := func(g *gauges) float64 { return float64(g.stats.HitTokens) }
-	missed := func(g *gauges) float64 { return float64(g.stats.QueriedTokens - g.stats.HitTokens) }
-	none := func(*gauges) float64 { return 0 }
+	missed := func(g *gauges) float64 {
+		return float64(g.stats.QueriedTokens - g.stats.HitTokens - g.stats.RemoteTokens)
+	}
+	missing := func(*gauges) float64 { return 0 }
+	remote := func(g *gauges) float64 { return float64(g.stats.RemoteTokens) }
 	return []series{
 		{"vllm:num_requests_running", gauge, nil, func(g *gauges) float64 { return float64(g.running) }},
 		{"vllm:num_requests_waiting", gauge, nil, waiting},
 		{"vllm:num_requests_waiting_by_reason", gauge, []string{"reason", "capacity"}, waiting},
-		{"vllm:num_requests_waiting_by_reason", "", []string{"reason", "deferred"}, none},
+		{"vllm:num_requests_waiting_by_reason", "", []string{"reason", "deferred"}, missing},
 		{"vllm:kv_cache_usage_perc", gauge, nil, (*gauges).usage},
 		{"vllm:prefix_cache_queries_total", counter, nil, queried},
 		{"vllm:prefix_cache_hits_total", counter, nil, hits},
@@ -92,7 +95,7 @@ func vllmSeries() []series {
 		{"vllm:prompt_tokens_total", counter, nil, queried},
 		{"vllm:prompt_tokens_by_source_total", counter, []string{"source", "local_compute"}, missed},
 		{"vllm:prompt_tokens_by_source_total", "", []string{"source", "local_cache_hit"}, hits},
-		{"vllm:prompt_tokens_by_source_total", "", []string{"source", "external_kv_transfer"}, none},
+		{"vllm:prompt_tokens_by_source_total", "", []string{"source", "external_kv_transfer"}, remote},
 		{"vllm:prompt_tokens_cached_total", counter, nil, hits},
 		{"vllm:generation_tokens_total", counter, nil, func(g *gauges) float64 { return float64(g.stats.Generated) }},
 	}

@@ -117,7 +117,7 @@ func (r *rank) run(ctx context.Context) {
 		}
 		r.publish(payload)
 		for _, o := range step.Outputs {
-			j := o.Request.Tag.(*job) //nolint:forcetypeassert,errcheck // set by submit
+			j := o.Request.Tag.(*job) //nolint:forcetypeassert // set by submit
 			j.ready.Store(int32(o.Index) + 1)
 			signal(j.notify)
 		}

@@ -65,6 +65,8 @@ type Stats struct {
 	// QueriedTokens is the prompt length of all requests first scheduled, HitTokens
 	// the part of it that was reused; their quotient is the hit rate.
 	QueriedTokens, HitTokens uint64
+	// RemoteTokens were computed by another engine.
+	RemoteTokens uint64
 	// Finished, Cancelled and Preempted count requests; a request can be preempted
 	// more than once.
 	Finished, Cancelled, Preempted uint64
@@ -116,7 +118,7 @@ func (e *Engine) SetTiming(t Timing) { e.cfg.Timing = t }
 // also while the duration of the last step is still passing: the queue is
 // looked at when the next step is planned.
 func (e *Engine) Submit(r *Request) error {
-	if r.state != fresh || r.Prompt < 1 || r.Output < 1 {
+	if r.state != fresh || r.Prompt < 1 || r.Output < 1 || r.Remote < 0 {
 		return ErrRequest
 	}
 	if r.Prompt > math.MaxInt32 || r.Output > math.MaxInt32 {

@@ -225,6 +225,26 @@ func TestAdmissionCountsHitsOnFreeBlocks(t *testing.T) {
 	}
 }
 
+func TestRemotePrefill(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ remote, wantPrefill int }{{0, 200}, {192, 8}, {200, 1}, {10_000, 1}} {
+		e := newEngine(t, Config{})
+		hashes := hashesFor(1, 12)
+		r := submit(t, e, &Request{Prompt: 200, Output: 2, Hashes: hashes, Remote: test.remote})
+		s := e.Step()
+		if s.Load.PrefillTokens != test.wantPrefill || r.CachedTokens() != 200-test.wantPrefill {
+			t.Errorf("%d tokens sent: computed %d, cached %d", test.remote, s.Load.PrefillTokens, r.CachedTokens())
+		}
+		drain(t, e)
+		if got := e.Match(hashes, 200); got != 192 || e.UsedBlocks() != 0 {
+			t.Errorf("%d tokens sent: %d can be reused, %d blocks held", test.remote, got, e.UsedBlocks())
+		}
+		if st := e.Stats(); st.HitTokens != 0 || int(st.RemoteTokens) != 200-test.wantPrefill {
+			t.Errorf("%d tokens sent: %+v", test.remote, st)
+		}
+	}
+}
+
 func TestOutstanding(t *testing.T) {
 	t.Parallel()
 	e := newEngine(t, Config{Blocks: 20, TokenBudget: 64})

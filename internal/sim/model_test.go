@@ -90,6 +90,9 @@ func randomRun(t *testing.T, cfg Config, seed uint64) string {
 			hashes := append(hashesFor(uint64(rng.IntN(3)), common), hashesFor(100+rng.Uint64N(1000), own)...)
 			prompt := 1 + rng.IntN(len(hashes)*e.cfg.BlockSize+8)
 			r := &Request{Prompt: prompt, Output: 1 + rng.IntN(40), Hashes: hashes}
+			if rng.IntN(4) == 0 {
+				r.Remote = rng.IntN(prompt + 5)
+			}
 			r.Tokens = make([]uint32, len(hashes)*e.cfg.BlockSize)
 			if err := e.Submit(r); err == nil {
 				live = append(live, r)

@@ -14,6 +14,9 @@ type Request struct {
 	Hashes []uint64
 	// Tokens holds the ids that Hashes covers, for events to quote. Optional.
 	Tokens []uint32
+	// Remote is the number of leading prompt tokens whose KV another engine sends:
+	// they need blocks but no computation. At least one token is always computed.
+	Remote int
 	// Tag is the caller's.
 	Tag any
 
@@ -39,8 +42,9 @@ const (
 	cancelled
 )
 
-// CachedTokens returns how many prompt tokens were reused from the cache when
-// the request was first scheduled. It is -1 before that.
+// CachedTokens returns how many prompt tokens needed no computation when the
+// request was first scheduled, because they were cached or came from another
+// engine. It is -1 before that.
 func (r *Request) CachedTokens() int {
 	if !r.started {
 		return -1

@@ -138,10 +138,19 @@ func (e *Engine) start(r *Request, hits int) {
 		r.blocks = append(r.blocks, i)
 	}
 	r.cached, r.computed = hits, hits*e.cfg.BlockSize
+	local := r.computed
+	// What is sent from elsewhere is there once; after a preemption it is computed.
+	if remote := min(r.Remote, r.Prompt-1); !r.started && remote > r.computed && e.grow(r, remote-r.computed) {
+		r.computed = remote
+		if !e.cfg.InsertAfterPrefill {
+			e.store(r, remote)
+		}
+	}
 	if !r.started {
 		r.started, r.hit = true, r.computed
 		e.stats.QueriedTokens += uint64(r.Prompt)
-		e.stats.HitTokens += uint64(r.computed)
+		e.stats.HitTokens += uint64(local)
+		e.stats.RemoteTokens += uint64(r.computed - local)
 	}
 	e.running = append(e.running, r)
 }
