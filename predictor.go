@@ -93,10 +93,20 @@ const (
 	meanPrompt = 1000
 
 	featBase    = 0
-	featTokens  = 1 // thousand tokens to compute, ours and ahead
+	featTokens  = 1 // thousand tokens to compute
 	featPairs   = 2 // million attention pairs, ours and ahead
-	featDecode  = 3 // ten decoding requests
-	featWaiting = 4 // waiting requests of unknown length
+	featAhead   = 3 // thousand tokens ahead: part of them is done, nobody says which
+	featDecode  = 4 // ten decoding requests
+	featWaiting = 5 // waiting requests of unknown length
+
+	// noise is the usual error of one measurement in seconds: a step of a loaded
+	// engine, more or less.
+	noise = 0.02
+
+	// fastest is the least time that a thousand tokens take, in seconds: no worker
+	// prefills a million tokens a second. Without it, a few noisy observations
+	// could make computing a prompt look free and a cache worthless.
+	fastest = 1e-3
 
 	// A residual beyond this many times the usual one is an outlier and is pulled
 	// in to it.
@@ -113,11 +123,12 @@ const (
 
 // NewPredictor returns the default Predictor. Per (model, class) it fits
 //
-//	TTFT = base + a*tokens + b*pairs + c*decoding + d*waiting
+//	TTFT = base + a*uncached + b*ahead + c*pairs + d*decoding + e*waiting
 //
-// by recursive least squares with forgetting, where tokens and pairs count the
-// prompt's own uncached part and that of the requests ahead of it, and it keeps
-// a multiplicative bias for every worker.
+// by recursive least squares with forgetting and without negative coefficients,
+// where uncached and ahead count the tokens to compute for this prompt and for
+// those before it, and pairs the attention work of both. It keeps a
+// multiplicative bias for every worker.
 func NewPredictor(o PredictorOptions) Predictor {
 	if o.PriorTokensPerSecond <= 0 {
 		o.PriorTokensPerSecond = defaultPriorRate
@@ -174,6 +185,7 @@ func (p *learner) priorTheta() rls.Vector {
 	return rls.Vector{
 		featBase:    p.opts.PriorBase.Seconds(),
 		featTokens:  perKilo,
+		featAhead:   perKilo,
 		featWaiting: perKilo * meanPrompt / kilo,
 	}
 }
@@ -181,7 +193,8 @@ func (p *learner) priorTheta() rls.Vector {
 func vector(f *Features) rls.Vector {
 	return rls.Vector{
 		featBase:    1,
-		featTokens:  float64(f.Uncached+f.AheadTokens) / kilo,
+		featTokens:  float64(f.Uncached) / kilo,
+		featAhead:   float64(f.AheadTokens) / kilo,
 		featPairs:   (AttentionPairs(f.Uncached, f.Cached) + f.AheadPairs) / mega,
 		featDecode:  float64(f.Decoding) / 10,
 		featWaiting: float64(f.Waiting),
@@ -204,13 +217,9 @@ func (p *learner) Predict(in []Features, out []Prediction) {
 			c, bias = last.current.Load(), last.bias(f.Worker)
 		}
 		x := vector(f)
-		own := max(c.theta[featTokens], 0)*float64(f.Uncached)/kilo +
-			max(c.theta[featPairs], 0)*AttentionPairs(f.Uncached, f.Cached)/mega
-		total := c.theta[featBase]
-		for j := featTokens; j < rls.Dim; j++ {
-			// A negative coefficient is noise: no work makes an engine faster.
-			total += max(c.theta[j], 0) * x[j]
-		}
+		own := c.theta[featTokens]*float64(f.Uncached)/kilo +
+			c.theta[featPairs]*AttentionPairs(f.Uncached, f.Cached)/mega
+		total := c.theta.Dot(&x)
 		prefill := seconds(own * bias)
 		out[i] = Prediction{
 			TTFT:         max(seconds(total*bias), prefill),
@@ -236,7 +245,7 @@ func (p *learner) Observe(f *Features, ttft time.Duration) {
 
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	expected := g.model.Theta.Dot(&x)
+	expected := g.current.Load().theta.Dot(&x)
 	target := y / bias
 	residual := target - expected
 	if n := g.model.Updates(); n > rls.Dim {
@@ -249,8 +258,10 @@ func (p *learner) Observe(f *Features, ttft time.Duration) {
 		g.residual += (math.Abs(residual) - g.residual) / float64(n+1)
 	}
 	g.model.Update(&x, target)
-	g.learnBias(f.Worker, bias, y, g.model.Theta.Dot(&x))
-	g.current.Store(&coefficients{theta: g.model.Theta, updates: g.model.Updates()})
+	theta := g.model.NonNegative() // no work makes an engine faster
+	theta[featTokens] = max(theta[featTokens], fastest)
+	g.learnBias(f.Worker, bias, y, theta.Dot(&x))
+	g.current.Store(&coefficients{theta: theta, updates: g.model.Updates()})
 }
 
 func (p *learner) group(key groupKey) *group {
@@ -266,7 +277,13 @@ func (p *learner) group(key groupKey) *group {
 		return nil
 	}
 	prior := p.priorTheta()
-	spread := rls.Vector{1, 1, 0.1, 1, 1}
+	// How far each coefficient may lie from the prior, in seconds, over the noise
+	// of a measurement.
+	perKilo := 2 * prior[featTokens] / noise
+	spread := rls.Vector{
+		featBase: 0.1 / noise, featTokens: perKilo, featPairs: 0.01 / noise,
+		featAhead: perKilo, featDecode: 0.05 / noise, featWaiting: perKilo,
+	}
 	g := &group{model: rls.New(prior, spread, p.opts.Forget)}
 	g.current.Store(&coefficients{theta: prior})
 	p.groups[key] = g

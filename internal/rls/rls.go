@@ -9,7 +9,7 @@ package rls
 import "math"
 
 // Dim is the number of features of a Model.
-const Dim = 5
+const Dim = 6
 
 // Vector holds one value a feature.
 type Vector [Dim]float64
@@ -91,6 +91,50 @@ func (m *Model) Update(x *Vector, y float64) {
 	}
 	if !healthy {
 		m.reset()
+	}
+}
+
+// NonNegative returns the coefficients under the condition that none is below
+// zero, for quantities of which more can only cost more. Clamping a negative
+// coefficient alone would leave the others wrong that had made up for it;
+// conditioning the estimate on its being zero moves them as their covariance
+// says.
+func (m *Model) NonNegative() Vector {
+	theta, cov := m.Theta, m.cov
+	for range Dim {
+		worst, depth := -1, 0.0
+		for j := range theta {
+			if v := cov[j][j]; theta[j] < 0 && v > 0 && theta[j]/math.Sqrt(v) < depth {
+				worst, depth = j, theta[j]/math.Sqrt(v)
+			}
+		}
+		if worst < 0 {
+			break
+		}
+		condition(&theta, &cov, worst)
+	}
+	for j := range theta {
+		theta[j] = max(theta[j], 0) // what is left is rounding
+	}
+	return theta
+}
+
+// condition fixes coefficient j at zero.
+func condition(theta *Vector, cov *[Dim]Vector, j int) {
+	var gain Vector
+	for i := range cov {
+		gain[i] = cov[i][j] / cov[j][j]
+	}
+	shift, row := theta[j], cov[j]
+	for i := range cov {
+		theta[i] -= gain[i] * shift
+		for k := range cov[i] {
+			cov[i][k] -= gain[i] * row[k]
+		}
+	}
+	theta[j] = 0
+	for i := range cov { // exactly, so that rounding can't bring it back
+		cov[i][j], cov[j][i] = 0, 0
 	}
 }
 
