@@ -199,6 +199,29 @@ func TestDoubtIsNotForgotten(t *testing.T) {
 	}
 }
 
+// A replay reaches the new engine while the old one's last messages still wait
+// on the broken connection, and their numbers fit behind it.
+func TestRestOfABrokenConnection(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		tr := &tap{Transport: w.hub}
+		w.cfg.Transport = tr
+		w.start()
+		w.publish("S1")
+		tr.asked = func() {
+			tr.asked = nil
+			w.publishRank(-1, "S2")
+			w.publishRank(-1, "S3")
+			w.restart(w.pipe.Restart)
+			w.publishRank(-1, "S8")
+		}
+		w.f.Resync()
+		w.pass(time.Minute)
+		w.expectExact()
+		w.expectBlocks(8)
+	})
+}
+
 func TestUndecodable(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

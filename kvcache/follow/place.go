@@ -119,6 +119,7 @@ func (f *Follower) odd(m Message, answered bool) {
 		f.count(func(s *Stats) { s.Conflicts++ })
 		f.log(slog.LevelWarn, "two messages have one number; is there one publisher per address?", slog.Uint64("seq", m.Seq))
 		f.doubt(ReasonConflict)
+		f.recoverable = true // it may have been the rest of a broken connection
 		// Every message of the other publisher would ask again.
 		f.askAgain = time.Now().Add(f.cfg.CheckEvery)
 	default:

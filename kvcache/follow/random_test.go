@@ -71,7 +71,7 @@ func (s *storm) step() string {
 			s.pipe.Lose(1 + s.rng.IntN(5))
 		}
 		return "lose"
-	case p < 77:
+	case p < 77 && !s.fresh:
 		s.pipe.Burn()
 		s.complete = false
 		s.note()

@@ -178,7 +178,7 @@ func (f *Follower) catchUp(conn Conn) error {
 		}
 		from--
 	}
-	begun, wrapped := false, false
+	begun, wrapped, proven := false, false, false
 	err := f.replay(conn, from, func(m Message) error {
 		if !begun {
 			begun = true
@@ -191,7 +191,10 @@ func (f *Follower) catchUp(conn Conn) error {
 			if h, ok := known(m.Seq); ok && h != markOf(m).hash {
 				return errOther
 			}
+			proven = proven || m.Seq == anchor.seq
 			return nil
+		case !proven:
+			return errOther // it has others behind it, but not the anchor
 		case m.Seq > f.next:
 			f.lose(m.Seq, ReasonLost)
 			f.recoverable = false
@@ -200,7 +203,7 @@ func (f *Follower) catchUp(conn Conn) error {
 		return nil
 	})
 	switch {
-	case err == nil && begun:
+	case err == nil && proven:
 		f.prove()
 		return nil
 	case err == nil || errors.Is(err, errOther):
