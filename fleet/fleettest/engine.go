@@ -191,7 +191,11 @@ func (e *Engine) RestartUnseen() error {
 	}
 	next, err := startLife(e, l.publishers, e.lives)
 	if err != nil {
-		return errors.Join(err, ln.Close())
+		err = errors.Join(err, ln.Close())
+		for _, p := range l.publishers { // those that were left open for the next life
+			err = errors.Join(err, p.close())
+		}
+		return err
 	}
 	e.lives++
 	e.life = next
