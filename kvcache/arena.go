@@ -22,7 +22,8 @@ func (m *memory) take(n, keep int64) bool {
 }
 
 const (
-	chunkShift = 12
+	// chunkShift also bounds how many owners can hold one run; see holdersMax.
+	chunkShift = 14
 	chunkWords = 1 << chunkShift
 	maxOrder   = chunkShift
 	// chunkBytes is what a chunk takes with its buddies.

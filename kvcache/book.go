@@ -50,14 +50,19 @@ func (x *Index) Book(o Owner, keys []Key, ttl time.Duration) {
 	}
 	refs := x.booking[:0]
 	var ref uint32
-	for i, key := range keys {
-		if i%batchBlocks == 0 && !x.room(min(batchBlocks, len(keys)-i)) {
-			x.makeRoom(min(batchBlocks, len(keys)-i))
-			if ref != 0 && !x.present(ref, keys[i-1]) {
-				break
+	looked := 0
+	for i := 0; i < len(keys); i++ {
+		if i >= looked {
+			n := min(batchBlocks, len(keys)-i)
+			looked = i + n
+			if !x.room(n) {
+				x.makeRoom(n)
+				if ref != 0 && !x.present(ref, keys[i-1]) {
+					break
+				}
 			}
 		}
-		if ref = x.locate(ref, key, len(keys)-i); ref == 0 {
+		if ref = x.locate(ref, keys[i], len(keys)-i); ref == 0 {
 			break
 		}
 		id, off := splitRef(ref)
@@ -66,10 +71,13 @@ func (x *Index) Book(o Owner, keys []Key, ttl time.Duration) {
 			break
 		}
 		c := &x.cur
-		c.r.freshen(off)
-		if c.tiers(off) != 0 {
+		if n := x.confirmed(c, off, keys[i:]); n > 0 {
+			c.r.freshen(off + n - 1)
+			ref += uint32(n - 1)
+			i += n - 1
 			continue
 		}
+		c.r.freshen(off)
 		if !c.booked(off) {
 			if !x.widen(c, off) {
 				break
@@ -98,6 +106,19 @@ func (x *Index) Book(o Owner, keys []Key, ttl time.Duration) {
 	x.scheduleAll(s, refs, expiry)
 	x.booking = refs[:0]
 	x.trim(s)
+}
+
+// confirmed returns how many of keys, which start at a place in the open cover's
+// run, are confirmed there: all that can be told at one look.
+func (x *Index) confirmed(c *cover, off int, keys []Key) int {
+	if c.width > 0 {
+		return b2i(c.tiers(off) != 0)
+	}
+	n := min(c.lead-off, len(keys))
+	if n <= 0 {
+		return 0
+	}
+	return commonPrefix(x.arena.slice(c.r.keys()+uint32(off), n), keys[:n])
 }
 
 // SetCapacity tells how many blocks o's engine has room for. It bounds the booked

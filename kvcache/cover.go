@@ -129,7 +129,7 @@ func (x *Index) addCover(r *run, slot uint16) int {
 	if r.coversOrder > 0 {
 		room = 1 << (r.coversOrder - 1)
 	}
-	if n == room && !x.resizeCovers(r, max(1, r.coversOrder+1)) {
+	if n == holdersMax || n == room && !x.resizeCovers(r, max(1, r.coversOrder+1)) {
 		return -1
 	}
 	w0, w1 := x.coverWords(r, n)
@@ -143,9 +143,6 @@ func (x *Index) addCover(r *run, slot uint16) int {
 func (x *Index) resizeCovers(r *run, order uint8) bool {
 	var to uint32
 	if order > 0 {
-		if order > maxOrder {
-			return false
-		}
 		if to = x.arena.alloc(order); to == 0 {
 			return false
 		}

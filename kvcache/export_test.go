@@ -310,3 +310,10 @@ func (x *Index) starve(on bool) {
 		}
 	}
 }
+
+// Lapses is how many ends of bookings are scheduled.
+func (x *Index) Lapses() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.lapses)
+}

@@ -71,7 +71,15 @@ func (h *heads) remove(mem *memory, k Key, run uint32) {
 	}
 	t.slots[i].Store(headMark)
 	p.live--
-	if p.live == 0 {
+	switch {
+	case p.live > 0:
+	case len(t.slots) == headMin:
+		// No entry is there for a reader to miss.
+		for i := range t.slots {
+			t.slots[i].Store(0)
+		}
+		p.used = 0
+	default:
 		p.table.Store(nil)
 		p.used = 0
 		mem.used -= int64(len(t.slots)) * 8

@@ -48,6 +48,9 @@ type slotTable struct {
 	size  []atomic.Int64
 }
 
+// holdersMax is how many owners can hold one run: as many covers as fit a chunk.
+const holdersMax = chunkWords / 2
+
 // slotBits of an owner's number are its slot, the rest is never used again.
 const (
 	slotBits = 16
@@ -83,7 +86,8 @@ func (x *Index) owner(o Owner) *owner {
 // Join adds an owner: one data-parallel rank of one worker instance. It starts
 // empty and [Blind]. The name is for people; it need not be unique. There may be
 // 65,535 owners at a time; beyond that Join returns the zero Owner, for which
-// nothing is ever held.
+// nothing is ever held. Of these 8,192 can hold the same block; what others hold
+// of it is refused with [ReasonBudget].
 func (x *Index) Join(name string) Owner {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -1,0 +1,5 @@
+//go:build race
+
+package kvcache_test
+
+const raceEnabled = true
