@@ -33,7 +33,7 @@ func (p *prober) get(ctx context.Context, path string, body *bytes.Buffer) (stat
 	if err != nil {
 		return 0, plainError(ctx, err, path, timeout)
 	}
-	defer resp.Body.Close() //nolint:errcheck // nothing was written
+	defer resp.Body.Close()
 	limited := io.LimitReader(resp.Body, p.fleet.opts.MaxResponseBytes+1)
 	var n int64
 	if body == nil {

@@ -65,18 +65,13 @@ func metricsPaths(e Engine) []string {
 type serverInfo struct {
 	ModelPath string `json:"model_path"`
 	PageSize  int    `json:"page_size"`
-	DPSize    int    `json:"dp_size"`
-	// TensorRT-LLM has an endpoint of that name too; SGLang's names a tokenizer.
-	TokenizerPath string `json:"tokenizer_path"`
 }
 
-// parseServerInfo reports ok if body is SGLang's.
+// parseServerInfo reports ok if body is SGLang's: other engines have an endpoint
+// of that name too, without these two.
 func parseServerInfo(body []byte) (info serverInfo, ok bool) {
 	if err := json.Unmarshal(body, &info); err != nil {
 		return serverInfo{}, false
 	}
-	if info.PageSize < 0 || info.PageSize > maxBlockSize {
-		info.PageSize = 0
-	}
-	return info, info.ModelPath != "" && info.TokenizerPath != ""
+	return info, info.ModelPath != "" && info.PageSize > 0 && info.PageSize <= maxBlockSize
 }

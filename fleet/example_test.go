@@ -18,7 +18,7 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	defer f.Close() //nolint:errcheck // always nil
+	defer f.Close()
 	if err := f.WaitReady(context.Background()); err != nil {
 		fmt.Println(err)
 		return
@@ -37,7 +37,7 @@ func ExampleMember_TryBegin() {
 		fmt.Println(err)
 		return
 	}
-	defer f.Close() //nolint:errcheck // always nil
+	defer f.Close()
 	if err := f.WaitReady(context.Background()); err != nil {
 		fmt.Println(err)
 		return
@@ -65,7 +65,7 @@ func ExampleFleet_Watch() {
 		fmt.Println(err)
 		return
 	}
-	defer f.Close() //nolint:errcheck // always nil
+	defer f.Close()
 	added := make(chan string, 1)
 	stop := f.Watch(func(c fleet.Change) {
 		if c.Kind == fleet.Added {
