@@ -30,9 +30,10 @@
 // cache_salt, return_token_ids, kv_transfer_params (the two legs of prefill and
 // decode apart); the others are ignored. The header
 // X-Data-Parallel-Rank pins a request to a rank; X-Request-Id becomes part of the
-// answer's id. Further: /tokenize, /v1/messages/count_tokens, the two render
-// endpoints, /v1/models, /health, /ping, /version, /metrics, /server_info,
-// /reset_prefix_cache (SGLang: /flush_cache), /sleep, /wake_up, /is_sleeping.
+// answer's id. Further: /tokenize, /v1/messages/count_tokens, /render below four
+// paths, /v1/models, /health, /ping, /load, /version, /metrics, /server_info,
+// /kv_event_sources, /reset_prefix_cache (SGLang: /flush_cache), /sleep, /wake_up,
+// /is_sleeping.
 //
 // # Tokens
 //
