@@ -154,6 +154,24 @@ func TestReplayUnanswered(t *testing.T) {
 	})
 }
 
+// After a clear there is nothing for a replay to mend.
+func TestClearEndsTheNeedForReplay(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.publish("S1")
+		w.pipe.Mute(true)
+		w.start()
+		w.publish("S2", "C", "S3")
+		w.pass(3 * follow.DefaultReplayTimeout)
+		w.expectExact()
+		clears := w.index.clears
+		w.pipe.Mute(false)
+		w.pass(time.Minute)
+		w.expectExact()
+		assert.Equal(t, clears, w.index.clears)
+	})
+}
+
 // A reconnection that the publisher has not yet confirmed leaves a doubt, which
 // later messages don't settle.
 func TestDoubtAfterReconnection(t *testing.T) {
@@ -307,6 +325,8 @@ func TestConflictingPublishers(t *testing.T) {
 		w.expectLess(follow.ReasonConflict)
 		assert.Equal(t, uint64(1), w.f.Stats().Conflicts)
 		w.expectBlocks(1, 2, 3)
+		w.pass(time.Minute)
+		w.expectExact("it did not happen again")
 	})
 }
 
@@ -447,8 +467,10 @@ func TestRestartWithinReplay(t *testing.T) {
 		w.publish("S1", "S2", "S3")
 		w.cfg.Transport = fickle{w.hub}
 		w.start()
+		assert.Equal(t, kvcache.Resyncing, w.trust())
+		assert.Equal(t, uint64(3), w.f.Stats().Replays)
 		w.pass(time.Minute)
-		require.NoError(w.t, w.f.Close())
+		assert.Equal(t, kvcache.Resyncing, w.trust())
 	})
 }
 

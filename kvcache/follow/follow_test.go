@@ -198,6 +198,7 @@ func TestGapBeyondTheBuffer(t *testing.T) {
 		w.expectLess(follow.ReasonWrapped)
 		w.expectBlocks(4, 5, 6)
 		assert.Equal(t, uint64(1), w.f.Stats().Wraps)
+		assert.Zero(t, w.f.Stats().Restarts)
 	})
 }
 
@@ -268,6 +269,9 @@ func TestEmptyReplay(t *testing.T) {
 		w.pass(2 * follow.DefaultCheckEvery)
 		w.publish("S4")
 		w.expectExact()
+		w.pipe.Lose(1)
+		w.publish("S5", "S6")
+		w.expectExact("the new publisher does remember")
 	})
 	inWorld(t, func(w *world) {
 		w.open(follow.PipeOptions{ReplayBatches: -1})

@@ -88,7 +88,6 @@ func (f *Follower) skipTo(m Message, answered bool) {
 		why = ReasonUnanswered
 	}
 	f.lose(m.Seq, why)
-	f.base = nil // nothing is left that would need the proof
 	f.recoverable = why == ReasonUnanswered
 	f.accept(m)
 }

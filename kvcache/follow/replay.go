@@ -68,9 +68,14 @@ func (f *Follower) replay(conn Conn, from uint64, fn func(Message) error) error 
 	// and if only the replay address is wrong, live messages still count.
 	f.count(func(s *Stats) { s.Unanswered++ })
 	f.log(slog.LevelDebug, "replay unanswered", slog.Uint64("from", from), slog.Any("error", err))
+	f.postpone()
+	return errUnanswered
+}
+
+// postpone holds back the next replay, longer each time.
+func (f *Follower) postpone() {
 	f.pause = nextPause(f.pause, f.cfg.ReplayTimeout, maxPauses*f.cfg.ReplayTimeout)
 	f.askAgain = time.Now().Add(jitter(f.pause))
-	return errUnanswered
 }
 
 // restart begins anew: everything from number 0, or as far back as the publisher
@@ -114,6 +119,7 @@ func (f *Follower) restart(conn Conn) error {
 		}
 	}
 	f.unproven = true
+	f.postpone()
 	return errUnanswered
 }
 
