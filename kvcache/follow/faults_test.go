@@ -240,6 +240,29 @@ func TestRestOfABrokenConnection(t *testing.T) {
 	})
 }
 
+// The same behind a relay, where the connection does not break: it lasts until
+// the next proof, which is soon.
+func TestRestOfAnUnseenPredecessor(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		tr := &tap{Transport: w.hub}
+		w.cfg.Transport = tr
+		w.start()
+		w.publish("S1")
+		tr.asked = func() {
+			tr.asked = nil
+			w.publishRank(-1, "S2")
+			w.publishRank(-1, "S3")
+			w.restart(w.pipe.RestartUnseen)
+			w.publishRank(-1, "S8")
+		}
+		w.f.Resync()
+		w.pass(3 * time.Second)
+		w.expectExact()
+		w.expectBlocks(8)
+	})
+}
+
 func TestUndecodable(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

@@ -252,6 +252,9 @@ func (f *Follower) receive(ctx context.Context, conn Conn) error {
 		}
 		f.busy = ReasonNone
 		f.settle()
+		if until, ok := ctx.Deadline(); ok && f.nextCheck.Before(until) {
+			break
+		}
 	}
 	return f.ctx.Err()
 }

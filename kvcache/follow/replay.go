@@ -26,6 +26,8 @@ const (
 	maxPauses = 4
 	// proofDepth is how many messages before the latest are part of a proof.
 	proofDepth = 63
+	// confirmAfter is how soon after a new history its continuity is checked.
+	confirmAfter = time.Second
 	// maxRebirths bounds how often a publisher may restart within one sync.
 	maxRebirths = 3
 )
@@ -108,6 +110,11 @@ func (f *Follower) restart(conn Conn) error {
 				f.begin(0, ReasonNone) // it has published nothing yet
 			}
 			f.prove()
+			// Messages of a predecessor may still wait on the connection and fit
+			// behind these. The next proof shows it.
+			if soon := time.Now().Add(confirmAfter); soon.Before(f.nextCheck) {
+				f.nextCheck = soon
+			}
 			return nil
 		case errors.Is(err, errOther):
 			continue
