@@ -74,11 +74,12 @@ func (r *residency) of(instance string) *residence { return (*r.homes.Load())[in
 
 // onChange is called by the fleet, one call at a time.
 func (r *residency) onChange(c fleet.Change) {
+	defer r.reconcile(c.Snapshot)
 	switch c.Kind {
 	case fleet.Added:
 		r.add(c.Member)
 	case fleet.Removed:
-		r.remove(c.Member)
+		r.remove(c.Member.ID())
 	case fleet.CacheLost:
 		if h := r.of(c.Member.ID()); h != nil {
 			for _, o := range h.owners {
@@ -87,6 +88,23 @@ func (r *residency) onChange(c fleet.Change) {
 		}
 	case fleet.Updated: // health and models are read from the Snapshot
 	default:
+	}
+}
+
+// reconcile drops members that left before watch had subscribed: nobody reports
+// them as removed.
+func (r *residency) reconcile(s *fleet.Snapshot) {
+	if len(*r.homes.Load()) <= len(s.Members()) {
+		return
+	}
+	there := make(map[string]bool, len(s.Members()))
+	for _, m := range s.Members() {
+		there[m.ID()] = true
+	}
+	for id := range *r.homes.Load() {
+		if !there[id] {
+			r.remove(id)
+		}
 	}
 }
 
@@ -102,12 +120,12 @@ func (r *residency) add(m *fleet.Member) {
 	r.homes.Store(&next)
 }
 
-func (r *residency) remove(m *fleet.Member) {
+func (r *residency) remove(id string) {
 	r.mu.Lock()
-	h := r.of(m.ID())
+	h := r.of(id)
 	if h != nil {
 		next := maps.Clone(*r.homes.Load())
-		delete(next, m.ID())
+		delete(next, id)
 		r.homes.Store(&next)
 	}
 	r.mu.Unlock()
@@ -140,13 +158,8 @@ func (r *residency) join(m *fleet.Member) *residence {
 // follow starts a Follower for each of the worker's event endpoints.
 func (r *residency) follow(m *fleet.Member, h *residence) {
 	w := m.Worker()
-	for _, ep := range w.Events {
-		owner := func(rank int) (kvcache.Owner, bool) {
-			if rank < 0 || rank >= len(h.owners) {
-				return kvcache.Owner{}, false
-			}
-			return h.owners[rank], true
-		}
+	for i, ep := range w.Events {
+		owner := h.ownersOf(w.Events, i)
 		f, err := follow.Start(context.Background(), follow.Config{
 			Transport: r.opts.events, Endpoint: ep, Index: r.index, Owner: owner,
 			Now: r.opts.now, Logger: r.opts.logger,
@@ -166,6 +179,31 @@ func (r *residency) follow(m *fleet.Member, h *residence) {
 			continue
 		}
 		h.followers = append(h.followers, f)
+	}
+}
+
+// ownersOf maps the ranks that batches of endpoint i name to owners. Where each
+// rank has an endpoint of its own, the endpoint says whose events they are: the
+// number in the batch is counted over the whole deployment and may be any. Where
+// ranks share an endpoint, the batch's number is all there is.
+func (h *residence) ownersOf(endpoints []follow.Endpoint, i int) func(rank int) (kvcache.Owner, bool) {
+	own := -1
+	if len(endpoints) == len(h.owners) {
+		own = i
+		for _, ep := range endpoints {
+			if ep.Rank != 0 { // given explicitly
+				own = endpoints[i].Rank
+			}
+		}
+	}
+	return func(rank int) (kvcache.Owner, bool) {
+		if own >= 0 && own < len(h.owners) {
+			rank = own
+		}
+		if rank < 0 || rank >= len(h.owners) {
+			return kvcache.Owner{}, false
+		}
+		return h.owners[rank], true
 	}
 }
 

@@ -118,14 +118,14 @@ func (r *rig) play(ctx context.Context, w workload, done func()) (*result, error
 	slots := make(chan struct{}, max(w.Concurrent, 1))
 	var wg sync.WaitGroup
 	start := time.Now()
-	for _, s := range w.Sessions {
+	for i, s := range w.Sessions {
 		if w.Concurrent > 0 {
 			slots <- struct{}{}
 		} else if err := sleepUntil(ctx, start.Add(r.wall(s.Start))); err != nil {
 			break
 		}
 		wg.Go(func() {
-			r.converse(ctx, s, done)
+			r.converse(ctx, s, i >= w.WarmUp, done)
 			if w.Concurrent > 0 {
 				<-slots
 			}
@@ -143,16 +143,19 @@ func (r *rig) modelled(wall time.Duration) time.Duration {
 	return time.Duration(float64(wall) * r.speed)
 }
 
-func (r *rig) converse(ctx context.Context, s session, done func()) {
+// converse runs one session. Only counted ones enter the result's times; hit
+// rates are those of the whole run.
+func (r *rig) converse(ctx context.Context, s session, counted bool, done func()) {
 	var chat []message
 	for _, turn := range s.Turns {
 		chat = append(chat, message{Role: "user", Content: turn})
 		answer, ttft, e2e, err := r.ask(ctx, chat, s.Output)
 		chat = append(chat, message{Role: "assistant", Content: answer})
 		r.mu.Lock()
-		if err != nil {
+		switch {
+		case err != nil:
 			r.res.failed++
-		} else {
+		case counted:
 			r.res.ttft = append(r.res.ttft, r.modelled(ttft))
 			r.res.e2e = append(r.res.e2e, r.modelled(e2e))
 		}

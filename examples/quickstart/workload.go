@@ -26,6 +26,8 @@ type session struct {
 type workload struct {
 	Name, Description string
 	Sessions          []session
+	// WarmUp is how many of the first sessions are run but not counted.
+	WarmUp int
 	// Concurrent bounds how many sessions run at once; 0 means that each starts at
 	// its Start.
 	Concurrent int
@@ -53,8 +55,9 @@ func words(r *rand.Rand, n int) string {
 func sharedPrefix(seed uint64) workload {
 	const (
 		prefixes, prefixTokens  = 24, 16_000
-		questions, questionSize = 110, 256
-		perSecond               = 0.30
+		questions, questionSize = 130, 256
+		warmUp                  = 40
+		perSecond               = 0.25
 	)
 	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // reproducible on purpose
 	documents := make([]string, prefixes)
@@ -63,7 +66,8 @@ func sharedPrefix(seed uint64) workload {
 	}
 	w := workload{
 		Name:        "shared-prefix",
-		Description: "24 prefixes of 16,000 tokens, 256 of its own behind each, Poisson arrivals",
+		Description: "24 prefixes of 16,000 tokens, 256 of its own behind each, Poisson arrivals, the first 40 not counted",
+		WarmUp:      warmUp,
 	}
 	at := 0.0
 	for range questions {
