@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -41,6 +42,8 @@ type TRTLLMDecoder struct {
 
 	learned int
 	window  int64 // the greatest seen: the pool of full attention
+	full    int   // stored events that were taken for that pool's
+	batch   TRTLLMBatch
 }
 
 // trtEvent is one element of the list.
@@ -142,6 +145,41 @@ func (d *TRTLLMDecoder) Decode(payload []byte) ([]TRTLLMBatch, error) {
 		out[0].Malformed += numberless
 	}
 	return out, nil
+}
+
+// DecodeEvent decodes one element of an answer. Members that it does not know are
+// no matter. The batch is valid until the next call, its First and Last are the
+// event's id; the error wraps [ErrSyntax] or [ErrShape].
+//
+// Without the rest of the answer the greatest window can come late, when an
+// engine of several pools is joined in the middle. The batch then begins with
+// [kvcache.Cleared] and counts the stored events before it as malformed: they
+// belonged to another pool.
+func (d *TRTLLMDecoder) DecodeEvent(payload []byte) (*TRTLLMBatch, error) {
+	var ev trtEvent
+	if err := json.Unmarshal(payload, &ev); err != nil {
+		if malformed := (*json.SyntaxError)(nil); errors.As(err, &malformed) {
+			return nil, fmt.Errorf("%w: %d bytes that are not JSON", ErrSyntax, len(payload))
+		}
+		return nil, fmt.Errorf("%w: not an event", ErrShape)
+	}
+	if ev.ID == nil {
+		return nil, fmt.Errorf("%w: no event_id", ErrShape)
+	}
+	b := &d.batch
+	*b = TRTLLMBatch{Batch: kvcache.Batch{Rank: -1, Events: b.Events[:0]}, First: *ev.ID, Last: *ev.ID}
+	if ev.Rank != nil && *ev.Rank >= 0 {
+		b.Rank = int(*ev.Rank)
+	}
+	if ev.Window > d.window {
+		if d.full > 0 {
+			b.Events = append(b.Events, kvcache.Event{Kind: kvcache.Cleared})
+			b.Malformed += d.full
+		}
+		d.window, d.full = ev.Window, 0
+	}
+	d.event(b, &ev)
+	return b, nil
 }
 
 func (d *TRTLLMDecoder) event(b *TRTLLMBatch, ev *trtEvent) {
@@ -248,6 +286,9 @@ func (d *TRTLLMDecoder) stored(b *TRTLLMBatch, base kvcache.Event, data *trtData
 	}
 	if len(e.Hashes) > 0 {
 		b.Events = append(b.Events, e)
+		if e.Attention == kvcache.FullAttention {
+			d.full++
+		}
 	}
 	return true
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -241,4 +242,68 @@ func FuzzTRTLLM(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Event by event the result is that of the whole answer.
+func TestTRTLLMDecodeEvent(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("testdata/trtllm.json")
+	require.NoError(t, err)
+	var list []json.RawMessage
+	require.NoError(t, json.Unmarshal(text, &list))
+	whole := TRTLLMDecoder{TokensPerBlock: 4}
+	want, err := whole.Decode(text)
+	require.NoError(t, err)
+	single := TRTLLMDecoder{TokensPerBlock: 4}
+	var events []kvcache.Event
+	for i, raw := range list {
+		b, err := single.DecodeEvent(raw)
+		require.NoError(t, err)
+		assert.Equal(t, uint64(i), b.First)
+		assert.Equal(t, uint64(i), b.Last)
+		assert.Equal(t, i == 0, b.Created)
+		assert.Equal(t, -1, b.Rank)
+		events = append(events, b.Events...)
+	}
+	assert.Equal(t, want[0].Events, events)
+
+	for text, want := range map[string]error{
+		"": ErrSyntax, "{": ErrSyntax, "[]": ErrShape, "5": ErrShape, "null": ErrShape, "{}": ErrShape,
+		`{"event_id":1.5}`: ErrShape, `{"event_id":-1}`: ErrShape,
+	} {
+		b, err := single.DecodeEvent([]byte(text))
+		require.ErrorIs(t, err, want, text)
+		assert.Nil(t, b)
+	}
+}
+
+// A greater window that comes late takes back what passed for full attention.
+func TestTRTLLMLateWindow(t *testing.T) {
+	t.Parallel()
+	d := TRTLLMDecoder{TokensPerBlock: 4}
+	at := func(window, id int) *TRTLLMBatch {
+		text := strings.Replace(trtStored(id, "null", trtBlockOf(fmt.Sprint(id), 0, "", 1, 2, 3, 4)), "100", fmt.Sprint(window), 1)
+		b, err := d.DecodeEvent([]byte(text))
+		require.NoError(t, err)
+		return b
+	}
+	assert.Equal(t, kvcache.FullAttention, at(16, 1).Events[0].Attention)
+	at(16, 2)
+	b := at(32, 3)
+	require.Len(t, b.Events, 2)
+	assert.Equal(t, kvcache.Cleared, b.Events[0].Kind)
+	assert.Equal(t, kvcache.Stored, b.Events[1].Kind)
+	assert.Equal(t, kvcache.FullAttention, b.Events[1].Attention)
+	assert.Equal(t, 2, b.Malformed)
+	b = at(16, 4)
+	require.Len(t, b.Events, 1)
+	assert.Equal(t, kvcache.OtherAttention, b.Events[0].Attention)
+	assert.Zero(t, b.Malformed)
+	// Windows that only others had before take nothing back.
+	e := TRTLLMDecoder{TokensPerBlock: 4}
+	for i, window := range []int{16, 32} {
+		b, err := e.DecodeEvent(fmt.Appendf(nil, `{"event_id":%d,"data":{"type":"created"},"window_size":%d}`, i, window))
+		require.NoError(t, err)
+		assert.Empty(t, b.Events)
+	}
 }
