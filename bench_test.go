@@ -74,6 +74,9 @@ func BenchmarkSelect(b *testing.B) {
 
 // The whole path must not allocate per worker or per token.
 func TestSelectAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates on its own account")
+	}
 	for _, n := range []int{2, 64} {
 		r := manyWorkers(t, n)
 		ids := randomTokens(1, 4096)

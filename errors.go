@@ -36,6 +36,9 @@ const (
 	CodeUpstream
 	// CodeClosed: the Router was closed.
 	CodeClosed
+	// CodeNotForwarded: the path is not one that a Transport forwards; see
+	// TransportOptions.Forward.
+	CodeNotForwarded
 )
 
 // statusClientClosed is the status that proxies log when a client went away; it
@@ -68,6 +71,8 @@ func (c Code) info() codeInfo {
 		return codeInfo{"upstream failed", http.StatusBadGateway, "api_error"}
 	case CodeClosed:
 		return codeInfo{"router closed", http.StatusServiceUnavailable, "overloaded_error"}
+	case CodeNotForwarded:
+		return codeInfo{"not forwarded", http.StatusNotFound, "not_found_error"}
 	default:
 		return codeInfo{"internal error", http.StatusInternalServerError, "api_error"}
 	}

@@ -6,14 +6,44 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"path"
 	"strconv"
+	"strings"
 
 	"github.com/kvsteer/kvsteer/fleet"
 )
 
+// DefaultForward lets through what clients of an inference API call: paths below
+// /v1/ and /v2/ but for those that change which adapters are loaded, and a few of
+// the engines' own that neither change nor reveal anything. Engines serve their
+// administration (sleep, cache reset, profiling, weight updates) on the same
+// port, so everything else stays here.
+func DefaultForward(r *http.Request) bool {
+	p := r.URL.Path
+	if path.Clean(p) != strings.TrimSuffix(p, "/") {
+		return false // what an engine makes of dots and double slashes is unknown
+	}
+	switch strings.TrimSuffix(p, "/") {
+	case "/v1/load_lora_adapter", "/v1/unload_lora_adapter":
+		return false
+	case "/tokenize", "/detokenize", "/version", "/ping", "/health",
+		"/rerank", "/score", "/classify", "/pooling":
+		return true
+	default:
+		return strings.HasPrefix(p, "/v1/") || strings.HasPrefix(p, "/v2/")
+	}
+}
+
 // byLoad forwards a request that no prompt routes to the least loaded worker.
 func (t *Transport) byLoad(req *http.Request) (*http.Response, error) {
 	r := t.router
+	if !t.forward(req) {
+		closeBody(req)
+		return nil, &Error{
+			Code:    CodeNotForwarded,
+			Message: "the path " + quote(req.URL.Path) + " is not forwarded to workers",
+		}
+	}
 	if r.closed.Load() {
 		closeBody(req)
 		return nil, &Error{Code: CodeClosed, Message: "the router was closed"}

@@ -68,6 +68,8 @@ func newRig(t *testing.T, c rigConfig) *rig {
 	}
 	f, err := fleet.New(fleet.Options{
 		Discoverer: fleet.Static(workers...), ProbeInterval: 50 * time.Millisecond, ScrapeInterval: 20 * time.Millisecond,
+		// A busy test machine must not look like sick engines.
+		ProbeTimeout: 20 * time.Second, UnhealthyAfter: 50,
 	})
 	require.NoError(t, err)
 	r.fleet = f

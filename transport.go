@@ -29,6 +29,7 @@ type Transport struct {
 	base      http.RoundTripper
 	ask       bool // for usage in streams
 	firstByte time.Duration
+	forward   func(r *http.Request) bool
 }
 
 // TransportOptions are the settings of [NewTransport]. The zero value works.
@@ -45,6 +46,9 @@ type TransportOptions struct {
 	// Then the next worker is tried. 0 means 30 minutes; negative means that only
 	// the request's context bounds it.
 	FirstByteTimeout time.Duration
+	// Forward says which requests that carry no prompt go to a worker at all; the
+	// others are answered with a CodeNotForwarded. Nil means [DefaultForward].
+	Forward func(r *http.Request) bool
 }
 
 // errFirstByte is why an attempt is given up whose worker went silent.
@@ -74,7 +78,12 @@ func NewTransport(r *Router, o TransportOptions) *Transport {
 	if o.FirstByteTimeout == 0 {
 		o.FirstByteTimeout = defaultFirstByte
 	}
-	return &Transport{router: r, base: base, ask: !o.KeepStreamOptions, firstByte: o.FirstByteTimeout}
+	if o.Forward == nil {
+		o.Forward = DefaultForward
+	}
+	return &Transport{
+		router: r, base: base, ask: !o.KeepStreamOptions, firstByte: o.FirstByteTimeout, forward: o.Forward,
+	}
 }
 
 // CloseIdleConnections closes the base transport's idle connections.

@@ -230,13 +230,13 @@ func TestASilentWorkerIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for _, at := range []fleettest.HangPoint{fleettest.HangBeforeHeaders, fleettest.HangBeforeFirstToken} {
 		r := newRig(t, rigConfig{
-			engines: 2, transport: kvsteer.TransportOptions{FirstByteTimeout: 300 * time.Millisecond},
+			engines: 2, transport: kvsteer.TransportOptions{FirstByteTimeout: 2 * time.Second},
 			// A held Selection is not a forgotten one.
 			options: []kvsteer.Option{kvsteer.WithMaxIdle(50 * time.Millisecond)},
 		})
 		r.engines[1].Faults().Hang(at)
 		n := 0
-		for range 4 { // some of them meet the silent one first
+		for range 2 { // some of them meet the silent one first
 			a := r.post("/v1/chat/completions", chatBody("hello", true))
 			require.Equal(t, http.StatusOK, a.status, a.body)
 			require.Contains(t, a.body, "[DONE]")
@@ -293,8 +293,29 @@ func TestOtherPathsGoByLoad(t *testing.T) {
 	require.Contains(t, a.body, `"id":"m"`)
 	require.Contains(t, a.body, `"id":"lora-a"`)
 	require.Contains(t, a.body, `"parent":"m"`)
-	require.Equal(t, http.StatusNotFound, r.get("/no/such/path").status, "the engine's own answer")
+	require.Equal(t, http.StatusNotFound, r.get("/v1/no/such/path").status, "the engine's own answer")
 	r.idle()
+}
+
+// What changes or reveals an engine is not a client's to call.
+func TestAdminPathsAreNotForwarded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig{engines: 1})
+	before := len(r.engines[0].Requests())
+	for _, path := range []string{
+		"/reset_prefix_cache", "/sleep", "/flush_cache", "/kv_cache_events", "/metrics", "/server_info",
+		"/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/v1/../sleep", "/v1//load_lora_adapter", "/V1/load_lora_adapter", "/",
+	} {
+		a := r.post(path, "{}")
+		require.Equal(t, http.StatusNotFound, a.status, "%s: %s", path, a.body)
+		require.Contains(t, a.body, "not forwarded", path)
+	}
+	require.Len(t, r.engines[0].Requests(), before)
+
+	open := newRig(t, rigConfig{engines: 1, transport: kvsteer.TransportOptions{
+		Forward: func(*http.Request) bool { return true },
+	}})
+	require.Equal(t, http.StatusOK, open.post("/reset_prefix_cache", "").status)
 }
 
 func (r *rig) get(path string) answer {

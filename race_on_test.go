@@ -1,0 +1,5 @@
+//go:build race
+
+package kvsteer_test
+
+const raceEnabled = true
