@@ -285,24 +285,24 @@ func (x *Index) setDue() {
 	x.due.Store(due)
 }
 
-// Bounds on the lapses that one call looks after.
+// Bounds on the blocks whose bookings one call ends.
 const (
-	expireAll  = int(^uint(0) >> 1)
-	expireSome = 4096 // for a Match, which should be short
+	expireAll  = int64(1<<63 - 1)
+	expireSome = int64(4096) // for a Match, which should be short
 )
 
 // expire ends the bookings whose time has come.
-func (x *Index) expire(most int) {
+func (x *Index) expire(most int64) {
 	if due := x.due.Load(); due == 0 {
 		return
 	}
 	x.expireAt(x.opts.Now().UnixNano(), most)
 }
 
-func (x *Index) expireAt(now int64, most int) {
+func (x *Index) expireAt(now, most int64) {
 	for len(x.lapses) > 0 && x.lapses[0].at <= now && most > 0 {
-		most--
 		l := x.unschedule()
+		most -= int64(l.n)
 		s := x.owner(l.owner)
 		if s == nil {
 			continue

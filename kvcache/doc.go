@@ -7,6 +7,22 @@
 // consecutive leading blocks of a prompt each owner holds. Every owner has a
 // [Trust] state that says how far that answer can be relied on.
 //
+// # How much it costs
+//
+// A match looks at each piece of up to 512 blocks that a prompt is stored in
+// once, whatever the number of blocks and of owners that hold them, and takes no
+// lock. A pair of owner and block takes 20 to 40 bytes when prompts are long; the
+// whole index has one budget, [Options.MaxBytes], which is kept at all times.
+//
+// # What to expect at the bounds
+//
+// At the budget the coldest blocks leave: those beyond the part of a prompt that
+// has been matched lately. Blocks that do not fit even so are refused with
+// [ReasonBudget], orphans beyond [Options.MaxOrphans] with [ReasonOrphanBound],
+// and bookings beyond [Options.MaxProvisional] push out the oldest. Each is
+// counted in [Stats] and, when an event caused it, in its [Outcome]; after any of
+// them what is known of the owner is a lower bound, never too much.
+//
 // The package opens no socket and starts no goroutine. Events reach it already
 // decoded (package wire) and in order (package follow).
 package kvcache

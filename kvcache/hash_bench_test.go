@@ -3,6 +3,7 @@ package kvcache_test
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/kvsteer/kvsteer/kvcache"
 )
@@ -13,7 +14,11 @@ func BenchmarkHasher16k(b *testing.B) {
 	dst := make([]kvcache.Key, 0, 1000)
 	h := kvcache.Hasher{BlockSize: 16}
 	b.ReportAllocs()
+	var took durations
 	for b.Loop() {
+		start := time.Now()
 		dst = h.Keys(dst[:0], tokens, kvcache.Scope{Adapter: "a"}, nil)
+		took.add(time.Since(start))
 	}
+	took.report(b)
 }

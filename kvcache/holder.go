@@ -66,6 +66,9 @@ func (x *Index) deleteOver(s *owner, hg hashGroup) {
 	was := len(s.over)
 	delete(s.over, hg)
 	x.mem.used += int64(len(s.over)-was) * overBytes
+	if len(s.over) == 0 {
+		s.over = nil // a map never shrinks
+	}
 }
 
 func contains(list []int, n int) bool {
@@ -426,7 +429,9 @@ func (x *Index) dropAlias(s *owner, h EngineHash, off int, ref uint32) bool {
 	}
 	x.mem.used -= aliasBytes
 	if last == 0 {
-		delete(s.alias, ref)
+		if delete(s.alias, ref); len(s.alias) == 0 {
+			s.alias = nil
+		}
 	} else {
 		s.alias[ref] = list[:last]
 	}

@@ -161,6 +161,116 @@ func BenchmarkMatch(b *testing.B) { newBenchFleet(b, false).match(b) }
 // the workers.
 func BenchmarkMatchHoles(b *testing.B) { newBenchFleet(b, true).match(b) }
 
+// BenchmarkMatchAllHolders is the hard case: every one of 64 workers holds every
+// prompt to a depth of its own, so that no two need be alike.
+func BenchmarkMatchAllHolders(b *testing.B) {
+	r := rand.New(rand.NewPCG(31, 32))
+	f := &benchFleet{index: kvcache.NewIndex(kvcache.Options{MaxBytes: 4 << 30})}
+	for range benchWorkers {
+		f.owners = append(f.owners, f.index.Join("w"))
+	}
+	h := kvcache.Hasher{BlockSize: benchSize}
+	for range benchPrompts / 10 {
+		tokens := randomTokens(r, benchBlocks*benchSize)
+		keys := h.Keys(nil, tokens, kvcache.Scope{}, nil)
+		depth := make([]int32, benchWorkers)
+		for w := range depth {
+			depth[w] = int32(r.IntN(benchBlocks + 1))
+			f.store(f.owners[w], tokens, keys, int(depth[w]))
+		}
+		f.prompts, f.depth = append(f.prompts, keys), append(f.depth, depth)
+	}
+	f.match(b)
+}
+
+// BenchmarkBook books a prompt of 1,000 blocks of which all but the last few are
+// confirmed, as every pick of a warm worker does.
+func BenchmarkBook(b *testing.B) {
+	r := rand.New(rand.NewPCG(33, 34))
+	f := &benchFleet{index: kvcache.NewIndex(kvcache.Options{})}
+	o := f.index.Join("w")
+	tokens := randomTokens(r, benchBlocks*benchSize)
+	keys := kvcache.Hasher{BlockSize: benchSize}.Keys(nil, tokens, kvcache.Scope{}, nil)
+	f.store(o, tokens, keys, benchBlocks-16)
+	var took durations
+	b.ReportAllocs()
+	for b.Loop() {
+		start := time.Now()
+		f.index.Book(o, keys, time.Minute)
+		took.add(time.Since(start))
+	}
+	took.report(b)
+}
+
+// BenchmarkClear clears an owner of a million blocks.
+func BenchmarkClear(b *testing.B) {
+	r := rand.New(rand.NewPCG(35, 36))
+	f := &benchFleet{index: kvcache.NewIndex(kvcache.Options{})}
+	o := f.index.Join("w")
+	h := kvcache.Hasher{BlockSize: 1}
+	prompts := make([][]uint32, benchPrompts)
+	for i := range prompts {
+		prompts[i] = randomTokens(r, benchBlocks)
+	}
+	var took time.Duration
+	for b.Loop() {
+		for _, t := range prompts {
+			for _, e := range chainEvents(t, h.BlockSize, benchBlocks, 0) {
+				f.index.Apply(o, &e)
+			}
+		}
+		start := cpuTime()
+		f.index.Clear(o)
+		took += cpuTime() - start
+	}
+	b.ReportMetric(float64(took)/float64(b.N)/1e6, "clear-cpu-ms")
+}
+
+// BenchmarkBudget floods an index of 8 MiB, some 100,000 blocks, with prompts that
+// never come again, at 32 workers, and matches one that does in between.
+func BenchmarkBudget(b *testing.B) {
+	const workers = 32
+	r := rand.New(rand.NewPCG(37, 38))
+	f := &benchFleet{index: kvcache.NewIndex(kvcache.Options{MaxBytes: 8 << 20})}
+	for range workers {
+		f.owners = append(f.owners, f.index.Join("w"))
+	}
+	hot := randomTokens(r, 64*benchSize)
+	keys := kvcache.Hasher{BlockSize: benchSize}.Keys(nil, hot, kvcache.Scope{}, nil)
+	for _, o := range f.owners {
+		f.store(o, hot, keys, 64)
+	}
+	hits := make([]kvcache.Hit, workers)
+	var took durations
+	var highest int64
+	n := 0
+	for b.Loop() {
+		tokens := randomTokens(r, 2*benchSize)
+		for _, e := range chainEvents(tokens, benchSize, 2, 0) {
+			f.index.Apply(f.owners[n%workers], &e)
+		}
+		if n++; n%16 != 0 {
+			continue
+		}
+		start := time.Now()
+		f.index.Match(keys, f.owners, hits)
+		took.add(time.Since(start))
+		if hits[0].Blocks != 64 {
+			b.Fatal("the hot prompt has left")
+		}
+		highest = max(highest, f.index.Stats().Bytes)
+	}
+	if took.n == 0 {
+		return
+	}
+	if highest > 8<<20 {
+		b.Fatalf("%d bytes", highest)
+	}
+	took.report(b)
+	b.ReportMetric(float64(highest), "bytes")
+	b.ReportMetric(float64(f.index.Stats().Evicted), "evicted")
+}
+
 // BenchmarkMemory measures the live heap per (worker, block). Prompts are of 1 to
 // 1,000 blocks.
 func BenchmarkMemory(b *testing.B) {

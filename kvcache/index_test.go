@@ -104,3 +104,15 @@ func TestIndexWithoutMemory(t *testing.T) {
 		})
 	}
 }
+
+// FuzzIndex looks for a seed that sets the index and the model apart.
+func FuzzIndex(f *testing.F) {
+	f.Add(uint64(1), 40)
+	f.Add(uint64(2), 1200)
+	f.Fuzz(func(t *testing.T, seed uint64, deep int) {
+		r := kvcachetest.RandomIndex{Seed: seed, Ops: 2000, Deep: 8 + int(uint(deep)%2000)}
+		require.NoError(t, kvcachetest.CompareIndex(func(o kvcache.Options) kvcachetest.IndexLike {
+			return &checked{Index: kvcache.NewIndex(o), t: t}
+		}, r))
+	})
+}

@@ -74,7 +74,9 @@ func (x *Index) unlinkOrphan(s *owner, h EngineHash) orphan {
 	default:
 		delete(s.kids, o.parent)
 	}
-	delete(s.orphans, h)
+	if delete(s.orphans, h); len(s.orphans) == 0 {
+		s.orphans, s.kids = nil, nil
+	}
 	x.orphans--
 	x.mem.used -= orphanBytes
 	return o
