@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"os"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -68,7 +69,7 @@ func TestRealEngine(t *testing.T) {
 					at = prompts[e.Parent]
 				}
 				for i, h := range e.Hashes {
-					at.tokens = append(at.tokens[:len(at.tokens):len(at.tokens)], e.Tokens[i*e.BlockSize:(i+1)*e.BlockSize]...)
+					at.tokens = append(slices.Clip(at.tokens), e.Tokens[i*e.BlockSize:(i+1)*e.BlockSize]...)
 					prompts[h] = at
 				}
 			}

@@ -355,7 +355,7 @@ func TestStartErrors(t *testing.T) {
 		spoil(&cfg)
 		_, err := follow.Start(context.Background(), cfg)
 		require.ErrorIs(t, err, follow.ErrConfig)
-		assert.ErrorContains(t, err, name)
+		require.ErrorContains(t, err, name)
 	}
 	bad := good
 	bad.Endpoint.Events = "tcp://127.0.0.1:1"

@@ -157,12 +157,12 @@ func (f *Follower) redial(pause time.Duration) (Conn, time.Duration) {
 }
 
 func nextPause(pause, least, most time.Duration) time.Duration {
-	return min(max(2*pause, least), most) //nolint:mnd // doubling
+	return min(max(2*pause, least), most)
 }
 
 // jitter shortens d by up to half, so that followers of one fleet spread out.
 func jitter(d time.Duration) time.Duration {
-	return d - rand.N(d/2+1) //nolint:mnd,gosec // half; not for secrets
+	return d - rand.N(d/2+1) //nolint:gosec // not for secrets
 }
 
 // disconnected notes that messages may be missed from here on.

@@ -164,11 +164,11 @@ type world struct {
 func inWorld(t *testing.T, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		real := kvcache.NewIndex(kvcache.Options{}) // for owners
+		makes := kvcache.NewIndex(kvcache.Options{}) // for owners
 		w := &world{
 			t: t, hub: follow.NewHub(), truth: set{},
 			index:  &plainIndex{blocks: map[kvcache.Owner]set{}, trust: map[kvcache.Owner]kvcache.Trust{}},
-			owners: []kvcache.Owner{real.Join("rank 0"), real.Join("rank 1")},
+			owners: []kvcache.Owner{makes.Join("rank 0"), makes.Join("rank 1")},
 		}
 		w.open(follow.PipeOptions{})
 		w.cfg = follow.Config{

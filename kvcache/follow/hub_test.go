@@ -64,7 +64,7 @@ func TestHubDelivers(t *testing.T) {
 	assert.Equal(t, []uint64{2}, replayed(t, c, 2))
 	assert.Empty(t, replayed(t, c, 3))
 	stop := context.Canceled
-	assert.ErrorIs(t, c.Replay(context.Background(), 0, func(follow.Message) error { return stop }), stop)
+	require.ErrorIs(t, c.Replay(context.Background(), 0, func(follow.Message) error { return stop }), stop)
 
 	byTopic, err := hub.Dial(context.Background(), follow.Endpoint{Events: p.Addr(), Topic: "kv"})
 	require.NoError(t, err)

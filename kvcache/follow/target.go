@@ -150,7 +150,7 @@ func (f *Follower) judge(t *target) (kvcache.Trust, Reason) {
 
 func (f *Follower) log(level slog.Level, text string, attrs ...slog.Attr) {
 	if f.cfg.Logger.Enabled(context.Background(), level) {
-		f.cfg.Logger.LogAttrs(context.Background(), level, text,
+		f.cfg.Logger.LogAttrs(context.Background(), level, text, //nolint:sloglint // constant at every caller
 			append(attrs, slog.String("endpoint", f.cfg.Endpoint.Events))...)
 	}
 }

@@ -16,7 +16,9 @@ func TestBadEventAlone(t *testing.T) {
 	good := func(h uint64) arr { return arr{"BlockStored", arr{h}, nil, tokens(1, 4), 4, nil} }
 	without := func(name string) obj {
 		all := obj{
-			"type", "BlockStored", "block_hashes", arr{1}, "parent_block_hash", nil,
+			"type", "BlockStored", "block_hashes",
+			arr{1},
+			"parent_block_hash", nil,
 			"token_ids", tokens(1, 4), "block_size", 4,
 		}
 		var some obj
@@ -148,8 +150,14 @@ func TestCutPayload(t *testing.T) {
 func TestExtensionsArePassedOver(t *testing.T) {
 	t.Parallel()
 	for _, ext := range []raw{
-		{0xd4, 1, 0}, {0xd5, 1, 0, 0}, {0xd6, 1, 0, 0, 0, 0}, {0xd7, 1, 0, 0, 0, 0, 0, 0, 0, 0},
-		append(raw{0xd8, 1}, make(raw, 16)...), {0xc7, 2, 1, 0, 0}, {0xc8, 0, 1, 1, 0}, {0xc9, 0, 0, 0, 1, 1, 0},
+		{0xd4, 1, 0},
+		{0xd5, 1, 0, 0},
+		{0xd6, 1, 0, 0, 0, 0},
+		{0xd7, 1, 0, 0, 0, 0, 0, 0, 0, 0},
+		append(raw{0xd8, 1}, make(raw, 16)...),
+		{0xc7, 2, 1, 0, 0},
+		{0xc8, 0, 1, 1, 0},
+		{0xc9, 0, 0, 0, 1, 1, 0},
 	} {
 		e := one(t, obj{"x", ext, "type", "BlockRemoved", "block_hashes", arr{1}, "y", arr{ext, true, 1.5, []byte("b")}})
 		assert.Equal(t, kvcache.Removed, e.Kind)

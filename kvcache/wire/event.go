@@ -31,14 +31,47 @@ const (
 	fieldLocality
 )
 
-// The order of fields in array events, after the tag. Engines only ever append.
-var (
-	storedOrder = [...]field{
-		fieldHashes, fieldParent, fieldTokens, fieldBlockSize, fieldLoraID,
-		fieldMedium, fieldLoraName, fieldExtraKeys, fieldGroup, fieldSpecKind,
+// storedAt and removedAt name the field at a place in an array event, counted
+// after the tag. Engines only ever append.
+func storedAt(place int) field {
+	switch place {
+	case 0:
+		return fieldHashes
+	case 1:
+		return fieldParent
+	case 2:
+		return fieldTokens
+	case 3:
+		return fieldBlockSize
+	case 4:
+		return fieldLoraID
+	case 5:
+		return fieldMedium
+	case 6:
+		return fieldLoraName
+	case 7:
+		return fieldExtraKeys
+	case 8:
+		return fieldGroup
+	case 9:
+		return fieldSpecKind
+	default:
+		return fieldOther
 	}
-	removedOrder = [...]field{fieldHashes, fieldMedium, fieldGroup}
-)
+}
+
+func removedAt(place int) field {
+	switch place {
+	case 0:
+		return fieldHashes
+	case 1:
+		return fieldMedium
+	case 2:
+		return fieldGroup
+	default:
+		return fieldOther
+	}
+}
 
 func storedField(key []byte) field {
 	switch string(key) {
@@ -207,17 +240,17 @@ func (d *Decoder) skipRest(h head) result {
 }
 
 // readFields reads all fields of an event whose tag is known.
-func (d *Decoder) readFields(f *draft, h head, order []field, byKey func([]byte) field) result {
-	for i := 0; uint64(i) < h.n; i++ {
-		what := fieldOther
+func (d *Decoder) readFields(f *draft, h head, at func(int) field, byKey func([]byte) field) result {
+	for i := range int(h.n) { // no more than there are bytes
+		var what field
 		if h.kind == kindMap {
 			key, ok := d.key()
 			if !ok {
 				return readBroken
 			}
 			what = byKey(key)
-		} else if i < len(order) {
-			what = order[i]
+		} else {
+			what = at(i)
 		}
 		if res := d.readField(f, what); res != readOK {
 			return res

@@ -43,7 +43,7 @@ func (d *Decoder) readExtraKeys(e *kvcache.Event, at int) result {
 		return readBad
 	}
 	first := len(d.perBlock)
-	any := false
+	found := false
 	for block := range len(e.Hashes) {
 		start := len(d.extras)
 		root := block == 0 && !e.HasParent
@@ -53,11 +53,11 @@ func (d *Decoder) readExtraKeys(e *kvcache.Event, at int) result {
 		var own []kvcache.Extra
 		if end := len(d.extras); end > start {
 			own = d.extras[start:end:end]
-			any = true
+			found = true
 		}
 		d.perBlock = append(d.perBlock, own)
 	}
-	if any {
+	if found {
 		e.Extras = d.perBlock[first:len(d.perBlock):len(d.perBlock)]
 	}
 	return readOK
@@ -74,7 +74,7 @@ func (d *Decoder) readBlockKeys(e *kvcache.Event, root bool) result {
 		return readBad
 	}
 	lastString := -1 // index into d.extras of the last plain string
-	for i := uint64(0); i < h.n; i++ {
+	for i := range h.n {
 		start := d.r.i
 		key := d.r.next()
 		switch key.kind {

@@ -91,9 +91,9 @@ func (r *reader) big(size int) (uint64, bool) {
 	switch size {
 	case 1:
 		return uint64(p[0]), true
-	case 2: //nolint:mnd // bytes
+	case 2:
 		return uint64(binary.BigEndian.Uint16(p)), true
-	case 4: //nolint:mnd // bytes
+	case 4:
 		return uint64(binary.BigEndian.Uint32(p)), true
 	default:
 		return binary.BigEndian.Uint64(p), true
@@ -129,10 +129,10 @@ func (r *reader) next() head {
 	case mpExt8, mpExt16, mpExt32:
 		return r.length(kindExt, 1<<(c-mpExt8))
 	case mpFloat32:
-		n, ok := r.big(4) //nolint:mnd // bytes
+		n, ok := r.big(4)
 		return scalar(kindFloat, math.Float64bits(float64(math.Float32frombits(uint32(n)))), ok)
 	case mpFloat64:
-		n, ok := r.big(8) //nolint:mnd // bytes
+		n, ok := r.big(8)
 		return scalar(kindFloat, n, ok)
 	case mpUint8, mpUint16, mpUint32, mpUint64:
 		n, ok := r.big(1 << (c - mpUint8))
@@ -140,7 +140,7 @@ func (r *reader) next() head {
 	case mpInt8, mpInt16, mpInt32, mpInt64:
 		size := 1 << (c - mpInt8)
 		n, ok := r.big(size)
-		shift := uint(64 - 8*size) //nolint:mnd // sign extension
+		shift := uint(64 - 8*size)
 		v := int64(n<<shift) >> shift
 		if v >= 0 {
 			return scalar(kindUint, uint64(v), ok)
@@ -149,9 +149,9 @@ func (r *reader) next() head {
 	case mpStr8, mpStr16, mpStr32:
 		return r.length(kindStr, 1<<(c-mpStr8))
 	case mpArray16, mpArray32:
-		return r.length(kindArray, 2<<(c-mpArray16)) //nolint:mnd // bytes
+		return r.length(kindArray, 2<<(c-mpArray16))
 	case mpMap16, mpMap32:
-		return r.length(kindMap, 2<<(c-mpMap16)) //nolint:mnd // bytes
+		return r.length(kindMap, 2<<(c-mpMap16))
 	case mpReserved:
 		return head{}
 	default: // mpFixExt1 to mpFixExt16
@@ -213,7 +213,7 @@ func (r *reader) skip() bool {
 		case kindArray:
 			open += h.n
 		case kindMap:
-			open += 2 * h.n //nolint:mnd // key and value
+			open += 2 * h.n
 		default:
 		}
 	}

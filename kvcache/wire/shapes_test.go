@@ -25,8 +25,12 @@ func one(t *testing.T, event any) kvcache.Event {
 func TestStoredOfEveryEra(t *testing.T) {
 	t.Parallel()
 	full := arr{
-		"BlockStored", arr{uint64(hashA), uint64(hashB)}, nil, tokens(1, 8), 4, nil,
-		"GPU", nil, arr{nil, nil}, 0, "full_attention", nil,
+		"BlockStored",
+		arr{uint64(hashA), uint64(hashB)},
+		nil, tokens(1, 8), 4, nil,
+		"GPU", nil,
+		arr{nil, nil},
+		0, "full_attention", nil,
 	}
 	for n := 5; n <= len(full); n++ {
 		assert.Equal(t, storedAB(), one(t, full[:n]), "array of %d", n)
@@ -35,10 +39,15 @@ func TestStoredOfEveryEra(t *testing.T) {
 
 	asMap := obj{
 		"type", "BlockStored", "block_hashes", full[1], "parent_block_hash", nil, "token_ids", full[3],
-		"block_size", 4, "lora_id", nil, "medium", "GPU", "lora_name", nil, "extra_keys", arr{nil, nil},
+		"block_size", 4, "lora_id", nil, "medium", "GPU", "lora_name", nil, "extra_keys",
+		arr{nil, nil},
 		"group_idx", 0, "kv_cache_spec_kind", "full_attention", "kv_cache_spec_sliding_window", nil,
 		"locality", "LOCAL", "session_id", "s-1", "ownership", "cpu0", "event_version", 1,
-		"skipped_token_ids", arr{1, 2}, 77, "a key that is no string", arr{}, nil,
+		"skipped_token_ids",
+		arr{1, 2},
+		77, "a key that is no string",
+		arr{},
+		nil,
 	}
 	assert.Equal(t, storedAB(), one(t, asMap))
 	// Keys in any order: rotate by each pair.
@@ -58,7 +67,9 @@ func TestStoredOfEveryEra(t *testing.T) {
 	// Both a field and the extra keys carry the salt.
 	assert.Equal(t, salted, one(t, obj{
 		"type", "BlockStored", "block_hashes", full[1], "parent_block_hash", nil, "token_ids", full[3],
-		"block_size", 4, "extra_keys", arr{arr{"tenant-a"}, nil}, "cache_salt", "tenant-a",
+		"block_size", 4, "extra_keys",
+		arr{arr{"tenant-a"}, nil},
+		"cache_salt", "tenant-a",
 	}))
 }
 
@@ -73,8 +84,12 @@ func TestRemovedOfEveryEra(t *testing.T) {
 	assert.Equal(t, e, one(t, full[:4]))
 	assert.Equal(t, e, one(t, full))
 	assert.Equal(t, e, one(t, obj{
-		"group_idx", 3, "medium", "CPU", "remaining_copy_counts", arr{0}, "token_ids", "not looked at",
-		"block_hashes", arr{uint64(hashA)}, "type", "BlockRemoved",
+		"group_idx", 3, "medium", "CPU", "remaining_copy_counts",
+		arr{0},
+		"token_ids", "not looked at",
+		"block_hashes",
+		arr{uint64(hashA)},
+		"type", "BlockRemoved",
 	}))
 }
 

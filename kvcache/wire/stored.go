@@ -4,7 +4,7 @@ import "github.com/kvsteer/kvsteer/kvcache"
 
 func (d *Decoder) readRemoved(h head) result {
 	var f draft
-	if res := d.readFields(&f, h, removedOrder[:], removedField); res != readOK {
+	if res := d.readFields(&f, h, removedAt, removedField); res != readOK {
 		return res
 	}
 	if !f.has(fieldHashes) {
@@ -18,7 +18,7 @@ func (d *Decoder) readRemoved(h head) result {
 
 func (d *Decoder) readStored(h head) result {
 	var f draft
-	if res := d.readFields(&f, h, storedOrder[:], storedField); res != readOK {
+	if res := d.readFields(&f, h, storedAt, storedField); res != readOK {
 		return res
 	}
 	// A store without its parent field would pass for the start of a prompt.
