@@ -234,15 +234,9 @@ func (d *TRTLLMDecoder) stored(b *TRTLLMBatch, base kvcache.Event, data *trtData
 		return false // it would pass for the start of a prompt
 	}
 	e.BlockSize = d.blockSize(data.Blocks)
-	whole := data.Blocks
-	for i := range whole {
-		if len(whole[i].Tokens) == e.BlockSize {
-			continue
-		}
-		if i < len(whole)-1 || len(whole[i].Tokens) > e.BlockSize {
-			return false // only the last block can be incomplete
-		}
-		whole = whole[:i]
+	whole, ok := wholeBlocks(data.Blocks, e.BlockSize)
+	if !ok {
+		return false
 	}
 	for i := range whole {
 		block := &whole[i]
@@ -263,20 +257,10 @@ func (d *TRTLLMDecoder) stored(b *TRTLLMBatch, base kvcache.Event, data *trtData
 		}
 		e.AdapterUnnamed = e.AdapterUnnamed || len(block.LoRA) > 0 && !isNull(block.LoRA)
 		e.Hashes = append(e.Hashes, hash)
-		var extras []kvcache.Extra
-		for _, k := range block.Keys {
-			id := k.Hash
-			if k.UUID != nil && *k.UUID != "" {
-				id = *k.UUID
-			}
-			extras = append(extras, kvcache.Extra{ID: id, Offset: int(k.Offset)})
-		}
-		for n, token := range block.Tokens {
+		for _, token := range block.Tokens {
 			e.Tokens = append(e.Tokens, token.ID)
-			if token.Extra != 0 {
-				extras = append(extras, kvcache.Extra{ID: OpaquePrefix + strconv.FormatUint(token.Extra, 10), Offset: n})
-			}
 		}
+		extras := block.extras()
 		if len(extras) > 0 && e.Extras == nil {
 			e.Extras = make([][]kvcache.Extra, len(e.Hashes)-1, len(whole))
 		}
@@ -285,12 +269,47 @@ func (d *TRTLLMDecoder) stored(b *TRTLLMBatch, base kvcache.Event, data *trtData
 		}
 	}
 	if len(e.Hashes) > 0 {
-		b.Events = append(b.Events, e)
 		if e.Attention == kvcache.FullAttention {
 			d.full++
 		}
+		b.Events = append(b.Events, e)
 	}
 	return true
+}
+
+// wholeBlocks leaves out an incomplete last block; false if another one is
+// incomplete, or one too long.
+func wholeBlocks(blocks []trtBlock, size int) ([]trtBlock, bool) {
+	for i := range blocks {
+		n := len(blocks[i].Tokens)
+		last := i == len(blocks)-1
+		switch {
+		case n == size:
+		case n < size && last:
+			return blocks[:i], true
+		default:
+			return nil, false
+		}
+	}
+	return blocks, true
+}
+
+// extras returns what beside the token ids is part of the block's identity.
+func (b *trtBlock) extras() []kvcache.Extra {
+	var extras []kvcache.Extra
+	for _, k := range b.Keys {
+		id := k.Hash
+		if k.UUID != nil && *k.UUID != "" {
+			id = *k.UUID
+		}
+		extras = append(extras, kvcache.Extra{ID: id, Offset: int(k.Offset)})
+	}
+	for n, token := range b.Tokens {
+		if token.Extra != 0 {
+			extras = append(extras, kvcache.Extra{ID: OpaquePrefix + strconv.FormatUint(token.Extra, 10), Offset: n})
+		}
+	}
+	return extras
 }
 
 // blockSize returns the engine's block size, learning it if it must.
