@@ -1,0 +1,121 @@
+package trtllm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/kvsteer/kvsteer/kvcache/follow"
+)
+
+// errTorn is why a connection is lost although polls succeed again.
+var errTorn = errors.New("an answer was cut off, and no event since tells whether any is missing")
+
+// conn is one rank's subscription.
+type conn struct {
+	source *source
+	rank   int
+	lane   *lane
+	wake   chan struct{} // capacity 1: the lane changed
+	closed chan struct{} // closed by Close
+	once   sync.Once
+}
+
+// Recv implements [follow.Conn].
+func (c *conn) Recv(ctx context.Context) (follow.Message, error) {
+	for {
+		select {
+		case <-c.closed:
+			return follow.Message{}, follow.ErrClosed
+		default:
+		}
+		if m, ok, err := c.take(); ok || err != nil {
+			return m, err
+		}
+		select {
+		case <-c.wake:
+		case <-c.closed:
+		case <-ctx.Done():
+			return follow.Message{}, ctx.Err()
+		}
+	}
+}
+
+// take returns the next event that is there, or the error that ended the lane.
+func (c *conn) take() (m follow.Message, ok bool, err error) {
+	s, l := c.source, c.lane
+	s.mu.Lock()
+	if len(l.queue) == 0 {
+		broken := l.broken
+		l.queue = nil // with the room that a burst took
+		s.mu.Unlock()
+		if broken != nil {
+			return m, false, fmt.Errorf("%w: %w", follow.ErrDisconnected, broken)
+		}
+		return m, false, nil
+	}
+	it := l.queue[0]
+	l.queue[0] = item{}
+	l.queue = l.queue[1:]
+	l.bytes -= int64(len(it.raw))
+	s.mu.Unlock()
+	return follow.Message{Seq: it.id, Payload: payload(it.raw, it.epoch)}, true, nil
+}
+
+// Replay implements [follow.Conn]: there is none.
+func (c *conn) Replay(ctx context.Context, _ uint64, _ func(follow.Message) error) error {
+	select {
+	case <-c.closed:
+		return follow.ErrClosed
+	default:
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return follow.ErrNoReplay
+}
+
+// Close implements [follow.Conn]. The last connection of an address ends its
+// polling and waits for that.
+func (c *conn) Close() error {
+	c.once.Do(func() {
+		close(c.closed)
+		s := c.source
+		s.t.mu.Lock()
+		s.mu.Lock()
+		if s.lanes[c.rank] == c.lane {
+			delete(s.lanes, c.rank) // who dials again begins anew
+		}
+		c.lane.conn, c.lane.queue = nil, nil
+		s.conns--
+		last := s.conns == 0
+		s.mu.Unlock()
+		if last && s.t.sources[s.url] == s {
+			delete(s.t.sources, s.url)
+		}
+		s.t.mu.Unlock()
+		if last {
+			s.cancel()
+		}
+	})
+	// A second call waits as well. Others may still use the source.
+	if c.source.idle() {
+		<-c.source.done
+	}
+	return nil
+}
+
+// idle reports whether there are no connections.
+func (s *source) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conns == 0
+}
+
+// Malformed is the number of elements of the address's answers that could not be
+// numbered.
+func (c *conn) Malformed() int64 { return c.source.malformed.Load() }
+
+// Foreign is the number of events of ranks of the address without a connection.
+func (c *conn) Foreign() int64 { return c.source.foreign.Load() }

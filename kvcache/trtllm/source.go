@@ -1,0 +1,246 @@
+package trtllm
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// maxRanks bounds the data-parallel ranks of one address.
+	maxRanks = 1024
+	// maxUnclaimed bounds, in bytes, what is kept for a rank before somebody
+	// connects to it: ranks are dialled one after the other.
+	maxUnclaimed = 8 << 20
+)
+
+// source polls one address for all of its ranks. Its goroutine ends with the last
+// connection, or when polls keep failing.
+type source struct {
+	t        *Transport
+	url      string
+	client   *http.Client
+	patience time.Duration
+	cancel   context.CancelFunc
+	done     chan struct{} // closed when run has returned
+
+	malformed, foreign atomic.Int64
+
+	// These belong to run's goroutine.
+	method string
+	warned bool // of foreign ranks
+
+	mu    sync.Mutex // locked after Transport.mu
+	conns int
+	lanes map[int]*lane
+}
+
+// lane is one rank's part of the stream. source.mu guards it.
+type lane struct {
+	conn  *conn // nil while nobody has claimed it
+	born  time.Time
+	queue []item
+	bytes int64 // of the queue
+	// broken ends the lane once the queue is empty.
+	broken error
+
+	numbered bool   // last is set
+	last     uint64 // the latest event's id
+	epoch    int64
+	doubt    time.Time // since when events may be missing unnoticed; zero: they can't
+}
+
+// item is an event and the process it is from.
+type item struct {
+	event
+	epoch int64
+}
+
+// newSource starts to poll.
+func newSource(t *Transport, url string) *source {
+	s := &source{
+		t: t, url: url, client: t.Client, method: http.MethodPost,
+		patience: orDefault(t.Patience, DefaultPatience),
+		lanes:    make(map[int]*lane), done: make(chan struct{}),
+	}
+	if s.client == nil {
+		s.client = newClient()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	go s.run(ctx)
+	return s
+}
+
+// connect claims a rank's events. t.mu is held, so that the source doesn't end
+// meanwhile.
+func (s *source) connect(rank int) (*conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.lane(rank)
+	if l.conn != nil {
+		return nil, ErrConsumed
+	}
+	c := &conn{source: s, rank: rank, lane: l, wake: make(chan struct{}, 1), closed: make(chan struct{})}
+	l.conn = c
+	s.conns++
+	return c, nil
+}
+
+// lane returns a rank's lane. s.mu is held.
+func (s *source) lane(rank int) *lane {
+	l := s.lanes[rank]
+	if l == nil {
+		l = &lane{born: time.Now()}
+		s.lanes[rank] = l
+	}
+	return l
+}
+
+// run polls until ctx ends or every connection is lost.
+func (s *source) run(ctx context.Context) {
+	defer close(s.done)
+	if s.t.Client == nil {
+		defer s.client.CloseIdleConnections()
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var failing time.Time // since when polls fail in a row
+	failures := 0
+	for {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		began := time.Now()
+		a := s.poll(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if a.err == nil {
+			failing, failures = time.Time{}, 0
+		} else {
+			failures++
+			if failing.IsZero() {
+				failing = began
+			}
+			s.log(slog.LevelDebug, "polling KV-cache events", slog.Any("error", a.err), slog.Bool("torn", a.torn))
+		}
+		s.deliver(a)
+		if !failing.IsZero() && time.Since(failing) >= s.patience {
+			s.end(a.err)
+			return
+		}
+		timer.Reset(s.pauseAfter(failures))
+	}
+}
+
+// end breaks every connection; later ones get a source of their own.
+func (s *source) end(cause error) {
+	s.t.drop(s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lanes {
+		l.fail(cause)
+	}
+}
+
+// deliver puts events into their lanes and keeps the account of doubts.
+func (s *source) deliver(a answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	foreign := 0
+	for _, ev := range a.events {
+		if !s.push(ev, now) {
+			foreign++
+		}
+	}
+	for _, l := range s.lanes {
+		if a.torn && l.doubt.IsZero() {
+			l.doubt = now
+		}
+		if a.err == nil && !l.doubt.IsZero() && now.Sub(l.doubt) >= s.patience {
+			l.fail(errTorn)
+		}
+	}
+	if a.bad > 0 {
+		s.malformed.Add(int64(a.bad))
+		s.log(slog.LevelWarn, "answer with elements that are not numbered events", slog.Int("elements", a.bad))
+	}
+	if foreign > 0 {
+		s.foreign.Add(int64(foreign))
+		if !s.warned {
+			s.warned = true
+			s.log(slog.LevelWarn, "events of data-parallel ranks that nobody follows; list the address once for each rank")
+		}
+	}
+}
+
+// push queues an event and reports false if that was in vain, for want of a
+// connection. s.mu is held.
+func (s *source) push(ev event, now time.Time) bool {
+	l := s.laneOf(ev.rank)
+	if !l.numbered || ev.id <= l.last {
+		// Another process, as far as we know: ids only rise.
+		l.epoch = max(l.epoch+1, now.UnixNano())
+	}
+	l.numbered, l.last, l.doubt = true, ev.id, time.Time{}
+	most := s.t.maxReply()
+	if l.conn == nil {
+		if most = min(most, maxUnclaimed); now.Sub(l.born) >= s.patience {
+			l.queue, l.bytes, most = nil, 0, 0 // nobody will come
+		}
+	}
+	if size := int64(len(ev.raw)); l.bytes+size <= most && l.broken == nil {
+		l.bytes += size
+		l.queue = append(l.queue, item{ev, l.epoch})
+		l.signal()
+		return true
+	}
+	return l.conn != nil // its reader is slow, and will find a gap
+}
+
+// laneOf returns where an event of that rank, -1 if it names none, goes. s.mu is
+// held.
+func (s *source) laneOf(rank int) *lane {
+	if rank >= 0 {
+		return s.lane(rank)
+	}
+	if s.conns == 1 {
+		for _, l := range s.lanes {
+			if l.conn != nil {
+				return l
+			}
+		}
+	}
+	return s.lane(0)
+}
+
+// fail ends the lane for its connection. source.mu is held.
+func (l *lane) fail(cause error) {
+	if l.broken == nil {
+		l.broken = cause
+		l.signal()
+	}
+}
+
+func (l *lane) signal() {
+	if l.conn == nil {
+		return
+	}
+	select {
+	case l.conn.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *source) log(level slog.Level, text string, attrs ...slog.Attr) {
+	if l := s.t.Logger; l != nil && l.Enabled(context.Background(), level) {
+		l.LogAttrs(context.Background(), level, "trtllm: "+text, append(attrs, slog.String("url", s.url))...)
+	}
+}
