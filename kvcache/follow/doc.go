@@ -19,9 +19,10 @@
 //   - Every replay begins at messages that were applied already. The publisher
 //     has to return them unchanged: that proves that it is the same process,
 //     since payloads carry the time, and that nothing was missed before. A
-//     replay is asked for at the start, at a gap, after a reconnection, when a
-//     number falls, and every CheckEvery, which finds last messages that were
-//     lost with nothing after them and restarts that nobody reported.
+//     replay is asked for at the start and a second later, at a gap, after a
+//     reconnection, when a number falls, and every CheckEvery, which finds last
+//     messages that were lost with nothing after them and restarts that nobody
+//     reported.
 //   - When content is lost for good, everything known before is dropped: the
 //     lost messages may have removed any of it. What comes after is a lower
 //     bound. It is complete again once the engine clears its cache or restarts.
