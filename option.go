@@ -77,7 +77,9 @@ func WithFleet(f *fleet.Fleet) Option {
 
 // WithEvents sets the transport by which KV events of workers that name event
 // endpoints are followed (zmtp.Transport, or the zmq module's). Without it such
-// workers are routed approximately, and decisions say so.
+// workers are routed approximately, and decisions say so. Endpoints at an http or
+// https address are TensorRT-LLM's; they are polled with package trtllm, with or
+// without this option.
 func WithEvents(t follow.Transport) Option {
 	return optionFunc(func(o *options) { o.events = t })
 }

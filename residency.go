@@ -4,12 +4,15 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/kvcache/follow"
+	"github.com/kvsteer/kvsteer/kvcache/trtllm"
 )
 
 // residency ties workers to owners in the index: it joins and leaves them as the
@@ -147,7 +150,7 @@ func (r *residency) join(m *fleet.Member) *residence {
 	switch {
 	case len(w.Events) == 0:
 		h.degradation = "cache approximate: the worker publishes no KV events"
-	case r.opts.events == nil:
+	case r.opts.events == nil && !slices.ContainsFunc(w.Events, isPolled):
 		h.degradation = "cache approximate: the router has no event transport (WithEvents)"
 	default:
 		r.follow(m, h)
@@ -158,10 +161,15 @@ func (r *residency) join(m *fleet.Member) *residence {
 // follow starts a Follower for each of the worker's event endpoints.
 func (r *residency) follow(m *fleet.Member, h *residence) {
 	w := m.Worker()
+	polls := new(trtllm.Transport) // one for all ranks, which share an address
 	for i, ep := range w.Events {
+		transport, decoder := r.opts.events, follow.Decoder(nil)
+		if isPolled(ep) {
+			transport, decoder = polls, &trtllm.Decoder{TokensPerBlock: w.BlockSize}
+		}
 		owner := h.ownersOf(w.Events, i)
 		f, err := follow.Start(context.Background(), follow.Config{
-			Transport: r.opts.events, Endpoint: ep, Index: r.index, Owner: owner,
+			Transport: transport, Decoder: decoder, Endpoint: ep, Index: r.index, Owner: owner,
 			Now: r.opts.now, Logger: r.opts.logger,
 			OnTrust: func(c follow.Change) {
 				r.opts.hooks.onTrust(TrustChange{
@@ -205,6 +213,13 @@ func (h *residence) ownersOf(endpoints []follow.Endpoint, i int) func(rank int) 
 		}
 		return h.owners[rank], true
 	}
+}
+
+// isPolled reports whether an endpoint is polled over HTTP, as TensorRT-LLM's is,
+// which needs no transport from the user.
+func isPolled(ep follow.Endpoint) bool {
+	scheme, _, _ := strings.Cut(ep.Events, "://")
+	return strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")
 }
 
 func (r *residency) leave(h *residence) {

@@ -148,6 +148,11 @@ func (c *checker) url(raw string) {
 		c.failf(field, "missing; write the engine's address, for example http://10.0.0.7:8000")
 		return
 	}
+	c.http(field, raw)
+}
+
+// http checks an address that requests are sent to.
+func (c *checker) http(field, raw string) {
 	if len(raw) > maxURLBytes {
 		c.failf(field, "longer than %d bytes", maxURLBytes)
 		return
@@ -251,8 +256,11 @@ func (c *checker) events(w *Worker) {
 		}
 		if e.Replay != "" {
 			c.endpoint(field+".replay", e.Replay)
+			switch {
+			case isPolled(e.Events):
+				c.failf(field+".replay", "events that are polled over HTTP can't be replayed; leave it out")
 			// In process one name serves both; as sockets they are two.
-			if e.Replay == e.Events && !strings.HasPrefix(e.Events, follow.HubScheme) {
+			case e.Replay == e.Events && !strings.HasPrefix(e.Events, follow.HubScheme):
 				c.failf(field+".replay", "is the same address as events; it is a socket of its own (replay_endpoint)")
 			}
 		}
@@ -269,7 +277,14 @@ func (c *checker) events(w *Worker) {
 	}
 }
 
-// endpoint checks tcp addresses; other schemes are the transport's business.
+// isPolled reports whether events are asked for over HTTP, as TensorRT-LLM's are.
+func isPolled(addr string) bool {
+	scheme, _, _ := strings.Cut(addr, "://")
+	return strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")
+}
+
+// endpoint checks addresses of tcp and HTTP; other schemes are the transport's
+// business.
 func (c *checker) endpoint(field, addr string) {
 	scheme, rest, ok := strings.Cut(addr, "://")
 	if !ok || scheme == "" || rest == "" {
@@ -278,6 +293,10 @@ func (c *checker) endpoint(field, addr string) {
 	}
 	if problem := textProblem(addr, maxURLBytes); problem != "" {
 		c.failf(field, "%s", problem)
+		return
+	}
+	if isPolled(addr) {
+		c.http(field, addr)
 		return
 	}
 	if scheme != "tcp" {

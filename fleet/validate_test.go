@@ -50,6 +50,16 @@ func TestValidate(t *testing.T) {
 		{"ranks", func(w *fleet.Worker) { w.DataParallel = 5000 }, "dataParallel: 5000 is not between"},
 		{"one publisher", func(w *fleet.Worker) { w.Events = events("tcp://a:5557") }, ""},
 		{"another scheme", func(w *fleet.Worker) { w.Events = events("inproc://x") }, ""},
+		{"polled events", func(w *fleet.Worker) { w.Events = events("http://a:8000") }, ""},
+		{"polled events with a path", func(w *fleet.Worker) { w.Events = events("https://a/x/kv_cache_events") }, ""},
+		{"polled ranks", func(w *fleet.Worker) { w.DataParallel, w.Events = 2, events("http://a:1", "http://a:1") }, ""},
+		{"polled any address", func(w *fleet.Worker) { w.Events = events("http://0.0.0.0:8000") }, "events[0].events: 0.0.0.0 is an address to listen on"},
+		{"polled password", func(w *fleet.Worker) { w.Events = events("HTTP://u:p@a") }, "events[0].events: contains a user name"},
+		{"polled query", func(w *fleet.Worker) { w.Events = events("http://a?x=1") }, "events[0].events: has a query"},
+		{"polled port", func(w *fleet.Worker) { w.Events = events("http://a:0") }, `events[0].events: port "0"`},
+		{"polled replay", func(w *fleet.Worker) {
+			w.Events = []follow.Endpoint{{Events: "http://a:1", Replay: "tcp://a:1"}}
+		}, "events[0].replay: events that are polled over HTTP can't be replayed"},
 		{"global rank", func(w *fleet.Worker) { w.Events = []follow.Endpoint{{Events: "tcp://a:5557", Rank: 7}} }, ""},
 		{
 			"too few publishers", func(w *fleet.Worker) { w.DataParallel, w.Events = 2, events("tcp://a:5557") },

@@ -45,8 +45,10 @@ type Worker struct {
 	BlockSize int `json:"blockSize,omitempty" yaml:"blockSize,omitempty"`
 	// DataParallel is the number of data-parallel ranks behind URL; 0 means 1.
 	DataParallel int `json:"dataParallel,omitempty" yaml:"dataParallel,omitempty"`
-	// Events lists the KV event publishers, one a rank. Empty: no events, and
-	// residency is inferred from our own routing.
+	// Events lists the KV event publishers, one a rank. Of TensorRT-LLM, which has
+	// no publisher but answers polls, it is the server's own http or https address,
+	// once for each rank. Empty: no events, and residency is inferred from our own
+	// routing.
 	Events []follow.Endpoint `json:"events,omitempty" yaml:"events,omitempty"`
 	// Speculative is set when the engine drafts tokens with EAGLE or MTP, which
 	// lowers every reported hit by one block.

@@ -90,6 +90,7 @@ func TestParseErrors(t *testing.T) {
 		"two documents":  {"[]\n---\n[]\n", "a second document begins here"},
 		"invalid field":  {"- name: a\n  url: ftp://h:1", `2:8: fleet: worker "a": url: scheme "ftp" is not http or https`},
 		"missing field":  {"- class: x\n- name: a\n", `1:3: fleet: worker number 1: name: missing`},
+		"polled replay":  {"- name: a\n  url: http://h:1\n  events:\n  - events: http://h:1\n    replay: tcp://h:2", `5:13: fleet: worker "a": events[0].replay: events that are polled over HTTP can't be replayed`},
 		"bind address":   {"- name: a\n  url: http://h:1\n  events:\n  - events: tcp://*:5557", `4:13: fleet: worker "a": events[0].events: * is an address to listen on`},
 		"duplicate name": {"- {name: a, url: 'http://h:1'}\n- {name: a, url: 'http://h:2'}", `2:10: fleet: worker "a": name: also the name of worker number 1`},
 	}
