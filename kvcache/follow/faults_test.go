@@ -145,6 +145,7 @@ func TestReplayUnanswered(t *testing.T) {
 		w.pass(time.Minute)
 		w.expectLess(follow.ReasonUnanswered)
 		w.publish("S4")
+		w.pass(follow.DefaultReplayTimeout) // a check may be waiting just then
 		w.expectExact("a message in its turn is a sign of life")
 		w.pass(time.Minute)
 		w.expectLess(follow.ReasonUnanswered)
