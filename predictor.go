@@ -117,8 +117,8 @@ const (
 	// biasSlack is how far a worker's bias, in logarithm, must lie from its peers'
 	// before it counts, and what is taken off it then: equal workers differ by
 	// noise, and to prefer one of them for that crowds it.
-	biasSlack = 0.2
-	residualStep     = 0.05
+	biasSlack    = 0.2
+	residualStep = 0.05
 	// maxGroups and maxWorkers bound what is remembered; beyond them the prior
 	// (or no bias) serves.
 	maxGroups  = 1024
