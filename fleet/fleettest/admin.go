@@ -10,8 +10,12 @@ import (
 func (l *life) models(w http.ResponseWriter, _ *http.Request) {
 	cfg := &l.engine.cfg
 	owner := "vllm"
-	if cfg.Dialect == SGLang {
+	switch cfg.Dialect {
+	case SGLang:
 		owner = "sglang"
+	case TensorRTLLM:
+		owner = "tensorrt_llm"
+	default:
 	}
 	created := l.started.Unix()
 	data := []object{{
@@ -48,6 +52,10 @@ func (l *life) serverInfo(w http.ResponseWriter, _ *http.Request) {
 			"model": cfg.Model, "block_size": size, "data_parallel_size": cfg.Ranks, "max_model_len": cfg.MaxModelLen,
 			"enable_prefix_caching": !cfg.NoPrefixCache,
 		}})
+		return
+	}
+	if cfg.Dialect == TensorRTLLM {
+		writeJSON(w, http.StatusOK, object{"disaggregated_params": object{}})
 		return
 	}
 	var events any

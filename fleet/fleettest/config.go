@@ -28,6 +28,10 @@ type Dialect uint8
 const (
 	VLLM Dialect = iota
 	SGLang
+	// TensorRTLLM answers polls for events instead of publishing them, at its own
+	// address; Hub, ZMQ and OpenPublisher are not for it. It has no /tokenize: set
+	// Render, its own way to token ids.
+	TensorRTLLM
 )
 
 // Defaults of [Config]; those of the cache are in package documentation.
@@ -36,6 +40,7 @@ const (
 	DefaultMaxModelLen  = 131072
 	DefaultOutputTokens = 64
 	DefaultRecord       = 256
+	DefaultEventBuffer  = 16384
 	// DefaultMaxBody is the largest request body that is read.
 	DefaultMaxBody = 64 << 20
 )
@@ -74,7 +79,7 @@ type Config struct {
 	// Ranks is the number of data-parallel ranks, 0 = 1. Each has its own cache
 	// and event sequence.
 	Ranks int
-	// BlockSize is in tokens, 0 = 16. Blocks is a rank's capacity, 0 = 12,288.
+	// BlockSize is in tokens, 0 = 16, for TensorRTLLM 32. Blocks is a rank's capacity, 0 = 12,288.
 	BlockSize int
 	Blocks    int
 	// TokenBudget is the most tokens of a step, 0 = 2,048.
@@ -121,7 +126,12 @@ type Config struct {
 	// It is called by Start and again after a restart, for publishers that can't
 	// restart themselves (see Publisher).
 	OpenPublisher func(rank int) (Publisher, follow.Endpoint, error)
-	// Events is the encoding, by default the dialect's current one.
+	// EventBuffer is how many events TensorRTLLM keeps for who polls, for each
+	// rank: 0 = DefaultEventBuffer, negative = none. When it is full the oldest
+	// event goes.
+	EventBuffer int
+	// Events is the encoding, by default the dialect's current one. TensorRTLLM has
+	// one of its own.
 	Events EventFormat
 	// BytesHashes encodes block hashes as 32 bytes, as vLLM does with
 	// VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES=0.
@@ -164,6 +174,10 @@ func complete(c Config) (Config, error) {
 	c.OutputTokens = either(c.OutputTokens, DefaultOutputTokens)
 	c.Record = max(0, either(c.Record, DefaultRecord))
 	c.MaxBody = either(c.MaxBody, DefaultMaxBody)
+	c.EventBuffer = either(c.EventBuffer, DefaultEventBuffer)
+	if c.Dialect == TensorRTLLM {
+		c.BlockSize = either(c.BlockSize, trtllmBlockSize)
+	}
 	if c.Timing == (Timing{}) {
 		c.Timing = DefaultTiming()
 	}
@@ -180,6 +194,10 @@ func complete(c Config) (Config, error) {
 		return c, fmt.Errorf("%w: Speed must be positive", ErrConfig)
 	case (c.Hub != nil && (c.ZMQ || c.OpenPublisher != nil)) || (c.ZMQ && c.OpenPublisher != nil):
 		return c, fmt.Errorf("%w: at most one of Hub, ZMQ and OpenPublisher can be set", ErrConfig)
+	case c.Dialect > TensorRTLLM:
+		return c, fmt.Errorf("%w: unknown dialect", ErrConfig)
+	case c.Dialect == TensorRTLLM && (c.Hub != nil || c.ZMQ || c.OpenPublisher != nil):
+		return c, fmt.Errorf("%w: TensorRT-LLM publishes nothing; leave out Hub, ZMQ and OpenPublisher", ErrConfig)
 	case c.Listener != nil && c.Network != nil:
 		return c, fmt.Errorf("%w: Listener and Network are both set", ErrConfig)
 	case c.Events > EventsSGLangArray:
@@ -208,10 +226,10 @@ func (c *Config) model() sim.Config {
 		TokenBudget:        c.TokenBudget,
 		MaxRunning:         c.MaxRunning,
 		Timing:             c.Timing,
-		InsertAfterPrefill: c.Dialect == SGLang,
+		InsertAfterPrefill: c.Dialect != VLLM,
 		Speculative:        c.Speculative,
 		NoPrefixCache:      c.NoPrefixCache,
-		NoEvents:           c.Hub == nil && c.OpenPublisher == nil,
+		NoEvents:           c.Hub == nil && c.OpenPublisher == nil && !c.polled(),
 	}
 }
 

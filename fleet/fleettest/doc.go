@@ -1,5 +1,5 @@
 // Package fleettest is a fake inference engine: an HTTP server that looks like
-// vLLM or SGLang to a router, gateway or test, without a GPU and without a
+// vLLM, SGLang or TensorRT-LLM to a router, gateway or test, without a GPU and without a
 // model.
 //
 // What is real about it is what a cache-aware router depends on: prompts become
@@ -46,7 +46,8 @@
 //
 // With Config.Hub the ranks publish in process, on kvcache/follow; with Config.ZMQ
 // on loopback ports, as ZeroMQ does; with Config.OpenPublisher on anything else,
-// through a [Publisher] of your own.
+// through a [Publisher] of your own. With the dialect TensorRTLLM they wait for POST
+// /kv_cache_events, which takes them out.
 //
 // # Faults
 //

@@ -73,8 +73,13 @@ func (e *Engine) Faults() *Faults { return e.faults }
 // left to be probed.
 func (e *Engine) Worker() fleet.Worker {
 	w := fleet.Worker{Name: e.cfg.Name, URL: e.URL(), DataParallel: e.cfg.Ranks, Speculative: e.cfg.Speculative, Engine: fleet.EngineVLLM}
-	if e.cfg.Dialect == SGLang {
+	switch e.cfg.Dialect {
+	case SGLang:
 		w.Engine = fleet.EngineSGLang
+	case TensorRTLLM:
+		w.Engine = fleet.EngineTRTLLM
+		w.BlockSize = e.cfg.BlockSize // nothing reports it
+	default:
 	}
 	w.Events = e.Endpoints()
 	w.Epoch = strconv.Itoa(e.Lives())

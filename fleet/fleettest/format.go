@@ -111,7 +111,7 @@ func (g *generation) appendUsage(b []byte, u usage, shape usageShape, text bool)
 	b = strconv.AppendInt(b, int64(u.prompt+u.output), 10)
 	b = append(b, `,"completion_tokens":`...)
 	b = strconv.AppendInt(b, int64(u.output), 10)
-	vllm := g.cfg.Dialect == VLLM
+	vllm := g.cfg.Dialect != SGLang
 	if shape != usageSoFar && !g.cfg.NoCachedTokens && (vllm || u.cached > 0) {
 		b = append(b, `,"prompt_tokens_details":{"cached_tokens":`...)
 		b = strconv.AppendInt(b, int64(u.cached), 10)

@@ -73,13 +73,19 @@ func (l *life) addRank(id int, old []opened, number int) error {
 		seed:    blockSeed(cfg, id, number),
 		encoder: encoder{format: cfg.Events, bytes: cfg.BytesHashes, rank: id},
 		wake:    make(chan struct{}, 1),
-		eager:   cfg.Dialect == SGLang,
+		eager:   cfg.Dialect != VLLM,
 	}
 	var p opened
 	if id < len(old) {
 		if again, ok := old[id].Publisher.(interface{ RestartUnseen() }); ok {
 			again.RestartUnseen()
 			p = old[id]
+		}
+	}
+	if cfg.Dialect == TensorRTLLM {
+		r.trtllm = newTRTLLMEncoder(cfg, id)
+		if p.Publisher == nil {
+			p = cfg.openBuffer(id, "http://"+l.engine.addr)
 		}
 	}
 	if p.Publisher == nil {

@@ -125,6 +125,10 @@ func (l *life) metricsText() []byte {
 		ranks[i] = r.gauges()
 	}
 	var b strings.Builder
+	if cfg.Dialect == TensorRTLLM {
+		l.trtllmMetrics(&b, ranks)
+		return []byte(b.String())
+	}
 	for _, s := range list {
 		if s.kind != "" {
 			header(&b, s.name, s.kind)

@@ -32,8 +32,9 @@ type rank struct {
 	seed    uint64
 	faults  *Faults
 	encoder encoder
-	outbox  *outbox // nil: no events
-	eager   bool    // publishes without a step, as SGLang does
+	outbox  *outbox        // nil: no events
+	eager   bool           // publishes without a step, as SGLang does
+	trtllm  *trtllmEncoder // takes encoder's place if set
 
 	wake chan struct{}
 	mu   sync.Mutex // guards sim
@@ -135,6 +136,9 @@ func (r *rank) encode(events []sim.Event) []byte {
 		if len(events) == 0 {
 			return nil
 		}
+	}
+	if r.trtllm != nil {
+		return r.trtllm.encode(events)
 	}
 	now := float64(time.Now().UnixMicro()) / float64(time.Second/time.Microsecond)
 	return r.encoder.encode(now, events)

@@ -48,21 +48,25 @@ func (l *life) handler() http.Handler {
 	for _, path := range []string{pathChat, pathCompletions, pathMessages, pathResponses} {
 		admin("POST "+path+"/render", cfg.Render, l.render)
 	}
-	admin("POST /tokenize", !cfg.NoTokenize, l.tokenize)
+	trtllm := cfg.Dialect == TensorRTLLM
+	admin("POST /tokenize", !cfg.NoTokenize && !trtllm, l.tokenize)
+	admin("POST "+pathEvents, trtllm, l.takeEvents)
+	admin("GET /prometheus/metrics", trtllm, l.metrics)
 	admin("GET /v1/models", true, l.models)
 	admin("GET /health", true, l.health)
 	admin("GET /ping", true, l.health)
 	admin("GET /version", true, l.version)
-	admin("GET /metrics", true, l.metrics)
+	admin("GET /metrics", !trtllm, l.metrics)
+	admin("GET /metrics", trtllm, l.iterations)
 	admin("GET /load", true, l.load)
 	admin("GET /kv_event_sources", cfg.Dialect == VLLM, l.eventSources)
 	admin("GET /server_info", dev, l.serverInfo)
 	admin("GET /get_server_info", dev && cfg.Dialect == SGLang, l.serverInfo)
 	admin("POST /reset_prefix_cache", dev && cfg.Dialect == VLLM, l.reset)
 	admin("POST /flush_cache", cfg.Dialect == SGLang, l.reset)
-	admin("POST /sleep", dev, l.sleep)
-	admin("POST /wake_up", dev, l.sleep)
-	admin("GET /is_sleeping", dev, l.isSleeping)
+	admin("POST /sleep", dev && !trtllm, l.sleep)
+	admin("POST /wake_up", dev && !trtllm, l.sleep)
+	admin("GET /is_sleeping", dev && !trtllm, l.isSleeping)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !l.enter() {
 			panic(http.ErrAbortHandler)
