@@ -1,13 +1,11 @@
 package wire
 
 import (
-	"bytes"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 
+	"github.com/kvsteer/kvsteer/internal/jsonscan"
 	"github.com/kvsteer/kvsteer/kvcache"
 )
 
@@ -41,79 +39,34 @@ type TRTLLMDecoder struct {
 	TokensPerBlock int
 
 	learned int
-	window  int64 // the greatest seen: the pool of full attention
-	full    int   // stored events that were taken for that pool's
+	lone    [DefaultTokensPerBlock]int // lone blocks left out until then, by tokens
+	window  int64                      // the greatest seen: the pool of full attention
+	full    int                        // stored events that were taken for that pool's
 	batch   TRTLLMBatch
-}
-
-// trtEvent is one element of the list.
-type trtEvent struct {
-	ID     *uint64         `json:"event_id"`
-	Data   json.RawMessage `json:"data"`
-	Window int64           `json:"window_size"`
-	Rank   *int32          `json:"attention_dp_rank"`
-	Group  *int32          `json:"layer_group_id"`
-}
-
-type trtData struct {
-	Type string `json:"type"`
-
-	Parent json.RawMessage `json:"parent_hash"` // stored
-	Blocks []trtBlock      `json:"blocks"`
-
-	Hashes []json.RawMessage `json:"block_hashes"` // removed
-
-	Hash  json.RawMessage `json:"block_hash"` // updated
-	Level *trtDiff        `json:"cache_level"`
-}
-
-type trtDiff struct {
-	Old *int `json:"old_value"`
-	New *int `json:"new_value"`
-}
-
-type trtBlock struct {
-	Hash   json.RawMessage `json:"block_hash"`
-	Tokens []trtToken      `json:"tokens"`
-	Level  int             `json:"cache_level"`
-	Keys   []trtKey        `json:"mm_keys"`
-	Salt   *string         `json:"cache_salt"`
-	LoRA   json.RawMessage `json:"lora_id"`
-}
-
-type trtToken struct {
-	ID    uint32 `json:"token_id"`
-	Extra uint64 `json:"token_extra_id"`
-}
-
-type trtKey struct {
-	Hash   string  `json:"hash"`
-	Offset int32   `json:"start_offset"`
-	UUID   *string `json:"uuid"`
+	data    trtData
 }
 
 // Decode decodes one answer. Either the batches or the error is nil, except
 // that an empty list gives neither; the error wraps [ErrSyntax] or [ErrShape]
 // and means that all events of the answer are lost.
 func (d *TRTLLMDecoder) Decode(payload []byte) ([]TRTLLMBatch, error) {
-	if !json.Valid(payload) {
-		return nil, fmt.Errorf("%w: %d bytes that are not JSON", ErrSyntax, len(payload))
+	v, err := trtParse(payload)
+	if err != nil {
+		return nil, err
 	}
-	var list []json.RawMessage
-	if trimmed := bytes.TrimLeft(payload, " \t\r\n"); trimmed[0] != '[' {
+	if v.Kind() != jsonscan.KindArray {
 		return nil, fmt.Errorf("%w: not a list", ErrShape)
 	}
-	if err := json.Unmarshal(payload, &list); err != nil {
-		return nil, fmt.Errorf("%w: not a list", ErrShape)
-	}
-	events := make([]trtEvent, len(list))
-	good := make([]bool, len(list))
-	for i, raw := range list {
-		good[i] = json.Unmarshal(raw, &events[i]) == nil && events[i].ID != nil
+	var events []trtEvent
+	var good []bool
+	for it := v.Iter(); it.Next(); {
+		var ev trtEvent
+		ok := ev.read(it.Value())
+		events, good = append(events, ev), append(good, ok)
 		// Which pool is that of full attention must be known before the first
 		// store is read.
-		if good[i] {
-			d.window = max(d.window, events[i].Window)
+		if ok {
+			d.window = max(d.window, ev.window)
 		}
 	}
 	var out []TRTLLMBatch
@@ -124,12 +77,8 @@ func (d *TRTLLMDecoder) Decode(payload []byte) ([]TRTLLMBatch, error) {
 			numberless++ // its number is missing in its run, which shows as a gap
 			continue
 		}
-		rank := -1
-		if events[i].Rank != nil && *events[i].Rank >= 0 {
-			rank = int(*events[i].Rank)
-		}
+		rank, id := events[i].rank, events[i].id
 		at, ok := open[rank]
-		id := *events[i].ID
 		if !ok || id != out[at].Last+1 {
 			out = append(out, TRTLLMBatch{Batch: kvcache.Batch{Rank: rank}, First: id})
 			at = len(out) - 1
@@ -147,6 +96,14 @@ func (d *TRTLLMDecoder) Decode(payload []byte) ([]TRTLLMBatch, error) {
 	return out, nil
 }
 
+func trtParse(payload []byte) (jsonscan.Value, error) {
+	v, err := jsonscan.ParseValue(payload, trtDepth)
+	if err != nil {
+		return v, fmt.Errorf("%w: %d bytes that are not JSON", ErrSyntax, len(payload))
+	}
+	return v, nil
+}
+
 // DecodeEvent decodes one element of an answer. Members that it does not know are
 // no matter. The batch is valid until the next call, its First and Last are the
 // event's id; the error wraps [ErrSyntax] or [ErrShape].
@@ -156,95 +113,93 @@ func (d *TRTLLMDecoder) Decode(payload []byte) ([]TRTLLMBatch, error) {
 // [kvcache.Cleared] and counts the stored events before it as malformed: they
 // belonged to another pool.
 func (d *TRTLLMDecoder) DecodeEvent(payload []byte) (*TRTLLMBatch, error) {
-	var ev trtEvent
-	if err := json.Unmarshal(payload, &ev); err != nil {
-		if malformed := (*json.SyntaxError)(nil); errors.As(err, &malformed) {
-			return nil, fmt.Errorf("%w: %d bytes that are not JSON", ErrSyntax, len(payload))
-		}
-		return nil, fmt.Errorf("%w: not an event", ErrShape)
+	v, err := trtParse(payload)
+	if err != nil {
+		return nil, err
 	}
-	if ev.ID == nil {
-		return nil, fmt.Errorf("%w: no event_id", ErrShape)
+	var ev trtEvent
+	if !ev.read(v) {
+		return nil, fmt.Errorf("%w: not an event with an event_id", ErrShape)
 	}
 	b := &d.batch
-	*b = TRTLLMBatch{Batch: kvcache.Batch{Rank: -1, Events: b.Events[:0]}, First: *ev.ID, Last: *ev.ID}
-	if ev.Rank != nil && *ev.Rank >= 0 {
-		b.Rank = int(*ev.Rank)
-	}
-	if ev.Window > d.window {
+	*b = TRTLLMBatch{Batch: kvcache.Batch{Rank: ev.rank, Events: b.Events[:0]}, First: ev.id, Last: ev.id}
+	if ev.window > d.window {
 		if d.full > 0 {
 			b.Events = append(b.Events, kvcache.Event{Kind: kvcache.Cleared})
 			b.Malformed += d.full
 		}
-		d.window, d.full = ev.Window, 0
+		d.window, d.full = ev.window, 0
 	}
 	d.event(b, &ev)
 	return b, nil
 }
 
 func (d *TRTLLMDecoder) event(b *TRTLLMBatch, ev *trtEvent) {
-	var tag struct {
-		Type string `json:"type"`
-	}
-	if json.Unmarshal(ev.Data, &tag) != nil {
+	var read func(*TRTLLMBatch, kvcache.Event) bool
+	switch tag := ev.data.Get("type"); {
+	case tag.Kind() != jsonscan.KindString:
 		b.Malformed++
 		return
-	}
-	var read func(*TRTLLMBatch, kvcache.Event, *trtData) bool
-	switch tag.Type {
-	case "created":
+	case tag.Is("created"):
 		b.Created = true
 		return
-	case "stored":
+	case tag.Is("stored"):
 		read = d.stored
-	case "removed":
+	case tag.Is("removed"):
 		read = d.removed
-	case "updated":
+	case tag.Is("updated"):
 		read = d.updated
 	default:
 		b.Unknown++
 		return
 	}
 	base := kvcache.Event{}
-	if ev.Window < d.window {
+	if ev.window < d.window {
 		base.Attention, base.Group = kvcache.OtherAttention, 1
 	}
-	if ev.Group != nil && *ev.Group >= 0 {
-		base.Group = int(*ev.Group)
+	if ev.group >= 0 {
+		base.Group = ev.group
 	}
-	var data trtData
 	before := len(b.Events)
-	if json.Unmarshal(ev.Data, &data) != nil || !read(b, base, &data) {
+	if !d.data.read(ev.data) || !read(b, base) {
 		b.Events = b.Events[:before]
 		b.Malformed++
 	}
 }
 
 // stored appends one event for each run of blocks in one tier.
-func (d *TRTLLMDecoder) stored(b *TRTLLMBatch, base kvcache.Event, data *trtData) bool {
+func (d *TRTLLMDecoder) stored(b *TRTLLMBatch, base kvcache.Event) bool {
 	e := base
 	e.Kind = kvcache.Stored
 	var ok bool
-	if len(data.Parent) > 0 && !isNull(data.Parent) {
-		if e.Parent, ok = trtHash(data.Parent); !ok {
+	switch parent := d.data.parent; {
+	case parent == nil:
+		return false // it would pass for the start of a prompt
+	case !isNull(parent):
+		if e.Parent, ok = trtHash(parent); !ok {
 			return false
 		}
 		e.HasParent = true
-	} else if data.Parent == nil {
-		return false // it would pass for the start of a prompt
+	default:
 	}
-	e.BlockSize = d.blockSize(data.Blocks)
-	whole, ok := wholeBlocks(data.Blocks, e.BlockSize)
+	known := d.learned > 0 || d.TokensPerBlock > 0
+	e.BlockSize = d.blockSize(d.data.blocks)
+	whole, ok := wholeBlocks(d.data.blocks, e.BlockSize)
 	if !ok {
 		return false
 	}
+	if !known {
+		b.Malformed += d.mistaken(len(whole))
+	}
+	e.Hashes = make([]kvcache.EngineHash, 0, len(whole))
+	e.Tokens = make([]uint32, 0, len(whole)*e.BlockSize)
 	for i := range whole {
 		block := &whole[i]
-		hash, ok := trtHash(block.Hash)
-		if !ok || block.Level < 0 {
+		hash, ok := trtHash(block.hash)
+		if !ok {
 			return false
 		}
-		tier := trtTier(block.Level)
+		tier := trtTier(block.level)
 		if len(e.Hashes) > 0 && tier != e.Tier {
 			b.Events = append(b.Events, e)
 			last := e.Hashes[len(e.Hashes)-1]
@@ -252,20 +207,17 @@ func (d *TRTLLMDecoder) stored(b *TRTLLMBatch, base kvcache.Event, data *trtData
 			e.Parent, e.HasParent, e.Salt = last, true, ""
 		}
 		e.Tier = tier
-		if len(e.Hashes) == 0 && block.Salt != nil {
-			e.Salt = *block.Salt
+		if len(e.Hashes) == 0 {
+			e.Salt = block.salt
 		}
-		e.AdapterUnnamed = e.AdapterUnnamed || len(block.LoRA) > 0 && !isNull(block.LoRA)
+		e.AdapterUnnamed = e.AdapterUnnamed || block.lora
 		e.Hashes = append(e.Hashes, hash)
-		for _, token := range block.Tokens {
-			e.Tokens = append(e.Tokens, token.ID)
-		}
-		extras := block.extras()
-		if len(extras) > 0 && e.Extras == nil {
+		e.Tokens = append(e.Tokens, block.tokens...)
+		if len(block.extras) > 0 && e.Extras == nil {
 			e.Extras = make([][]kvcache.Extra, len(e.Hashes)-1, len(whole))
 		}
 		if e.Extras != nil {
-			e.Extras = append(e.Extras, extras)
+			e.Extras = append(e.Extras, block.extras)
 		}
 	}
 	if len(e.Hashes) > 0 {
@@ -281,7 +233,7 @@ func (d *TRTLLMDecoder) stored(b *TRTLLMBatch, base kvcache.Event, data *trtData
 // incomplete, or one too long.
 func wholeBlocks(blocks []trtBlock, size int) ([]trtBlock, bool) {
 	for i := range blocks {
-		n := len(blocks[i].Tokens)
+		n := len(blocks[i].tokens)
 		last := i == len(blocks)-1
 		switch {
 		case n == size:
@@ -294,33 +246,15 @@ func wholeBlocks(blocks []trtBlock, size int) ([]trtBlock, bool) {
 	return blocks, true
 }
 
-// extras returns what beside the token ids is part of the block's identity.
-func (b *trtBlock) extras() []kvcache.Extra {
-	var extras []kvcache.Extra
-	for _, k := range b.Keys {
-		id := k.Hash
-		if k.UUID != nil && *k.UUID != "" {
-			id = *k.UUID
-		}
-		extras = append(extras, kvcache.Extra{ID: id, Offset: int(k.Offset)})
-	}
-	for n, token := range b.Tokens {
-		if token.Extra != 0 {
-			extras = append(extras, kvcache.Extra{ID: OpaquePrefix + strconv.FormatUint(token.Extra, 10), Offset: n})
-		}
-	}
-	return extras
-}
-
 // blockSize returns the engine's block size, learning it if it must.
 func (d *TRTLLMDecoder) blockSize(blocks []trtBlock) int {
 	if d.TokensPerBlock > 0 {
 		return d.TokensPerBlock
 	}
 	if d.learned == 0 && len(blocks) > 1 {
-		size := len(blocks[0].Tokens)
+		size := len(blocks[0].tokens)
 		for i := range blocks {
-			if n := len(blocks[i].Tokens); n > size || (n < size && i < len(blocks)-1) {
+			if n := len(blocks[i].tokens); n > size || (n < size && i < len(blocks)-1) {
 				return DefaultTokensPerBlock // not a chain; nothing to learn
 			}
 		}
@@ -332,13 +266,28 @@ func (d *TRTLLMDecoder) blockSize(blocks []trtBlock) int {
 	return DefaultTokensPerBlock
 }
 
+// mistaken counts the blocks that passed for incomplete ones while the size was
+// not known, once it is. whole is how many of the present ones are complete.
+func (d *TRTLLMDecoder) mistaken(whole int) int {
+	if d.learned > 0 {
+		if d.learned < len(d.lone) {
+			return d.lone[d.learned]
+		}
+		return 0
+	}
+	if len(d.data.blocks) == 1 && whole == 0 {
+		d.lone[len(d.data.blocks[0].tokens)]++
+	}
+	return 0
+}
+
 // removed gives up the blocks in every tier: the engine names none.
-func (d *TRTLLMDecoder) removed(b *TRTLLMBatch, base kvcache.Event, data *trtData) bool {
-	if data.Hashes == nil {
+func (d *TRTLLMDecoder) removed(b *TRTLLMBatch, base kvcache.Event) bool {
+	if !d.data.hasHashes {
 		return false
 	}
-	hashes := make([]kvcache.EngineHash, 0, len(data.Hashes))
-	for _, raw := range data.Hashes {
+	hashes := make([]kvcache.EngineHash, 0, len(d.data.hashes))
+	for _, raw := range d.data.hashes {
 		h, ok := trtHash(raw)
 		if !ok {
 			return false
@@ -355,18 +304,19 @@ func (d *TRTLLMDecoder) removed(b *TRTLLMBatch, base kvcache.Event, data *trtDat
 
 // updated moves a block between tiers: a copy first, so that it is never
 // nowhere. A change of priority alone is nothing to us.
-func (d *TRTLLMDecoder) updated(b *TRTLLMBatch, base kvcache.Event, data *trtData) bool {
-	hash, ok := trtHash(data.Hash)
+func (d *TRTLLMDecoder) updated(b *TRTLLMBatch, base kvcache.Event) bool {
+	hash, ok := trtHash(d.data.hash)
 	if !ok {
 		return false
 	}
-	if data.Level == nil {
+	level := d.data.level
+	if level == nil {
 		return true
 	}
-	if data.Level.Old == nil || data.Level.New == nil || *data.Level.Old < 0 || *data.Level.New < 0 {
+	if level.from < 0 || level.to < 0 {
 		return false
 	}
-	from, to := trtTier(*data.Level.Old), trtTier(*data.Level.New)
+	from, to := trtTier(level.from), trtTier(level.to)
 	if from == to {
 		return true
 	}
@@ -378,7 +328,7 @@ func (d *TRTLLMDecoder) updated(b *TRTLLMBatch, base kvcache.Event, data *trtDat
 }
 
 // trtTier maps a cache level: 0 is the GPU's memory, 1 the host's.
-func trtTier(level int) kvcache.Tier {
+func trtTier(level int64) kvcache.Tier {
 	switch level {
 	case 0:
 		return kvcache.TierGPU
@@ -391,7 +341,7 @@ func trtTier(level int) kvcache.Tier {
 
 // trtHash reads a block hash: an integer of 64 bits, or a digest in hex, of
 // which the last eight bytes count, as in [Decoder].
-func trtHash(raw json.RawMessage) (kvcache.EngineHash, bool) {
+func trtHash(raw []byte) (kvcache.EngineHash, bool) {
 	if len(raw) == 0 {
 		return 0, false
 	}
@@ -402,12 +352,8 @@ func trtHash(raw json.RawMessage) (kvcache.EngineHash, bool) {
 		v, err := strconv.ParseInt(string(raw), 10, 64)
 		return kvcache.EngineHash(v), err == nil
 	}
-	var text string
-	if json.Unmarshal(raw, &text) != nil || text == "" || len(text)%2 != 0 {
-		return 0, false
-	}
-	digest, err := hex.DecodeString(text)
-	if err != nil {
+	digest, err := hex.DecodeString(string(raw[1 : len(raw)-1]))
+	if err != nil || len(digest) == 0 {
 		return 0, false
 	}
 	var v uint64
@@ -417,4 +363,4 @@ func trtHash(raw json.RawMessage) (kvcache.EngineHash, bool) {
 	return kvcache.EngineHash(v), true
 }
 
-func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
+func isNull(raw []byte) bool { return string(raw) == "null" }

@@ -127,6 +127,24 @@ func TestTRTLLMLearnsTheBlockSize(t *testing.T) {
 	assert.Equal(t, hashes{2}, out[0].Events[0].Hashes)
 }
 
+// Blocks that were left out before their size turned out to be the engine's are
+// owned up to.
+func TestTRTLLMLearnsTooLate(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ tokens, malformed int }{{4, 2}, {3, 0}} {
+		var d TRTLLMDecoder
+		for id := range 2 {
+			lone := trtBlockOf("1", 0, "", []int{1, 2, 3, 4}[:c.tokens]...)
+			assert.Zero(t, trtDecode(t, &d, trtStored(id, "null", lone))[0].Malformed)
+		}
+		chain := trtStored(2, "null", trtBlockOf("2", 0, "", 5, 6, 7, 8), trtBlockOf("3", 0, "", 5, 6, 7, 8))
+		b := trtDecode(t, &d, chain)[0]
+		assert.Equal(t, c.malformed, b.Malformed)
+		assert.Equal(t, hashes{2, 3}, b.Events[0].Hashes)
+		assert.Zero(t, trtDecode(t, &d, chain)[0].Malformed, "once")
+	}
+}
+
 // The greatest window is full attention, wherever in the answer it comes, and
 // in later answers too.
 func TestTRTLLMWindows(t *testing.T) {
