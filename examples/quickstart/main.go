@@ -3,7 +3,7 @@
 // from the same seed. The engines are a simulation of vLLM on an L40S, sped up;
 // the router, its HTTP transport and the KV events are the real code.
 //
-//	go run ./examples/quickstart [-json] [-seed 1] [-speed 20]
+//	go run ./examples/quickstart [-json] [-seed 1] [-speed 30]
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 func main() {
 	asJSON := flag.Bool("json", false, "print one JSON object instead of tables")
 	seed := flag.Uint64("seed", 1, "what the workloads are made from")
-	speed := flag.Float64("speed", 20, "how many times faster than the modelled hardware to run")
+	speed := flag.Float64("speed", 30, "how many times faster than the modelled hardware to run")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
