@@ -33,13 +33,13 @@ func chainEvents(tokens []uint32, size, n int, salt uint64) []kvcache.Event {
 	return events
 }
 
-// Readers run beside writers that append to, cut, branch off, evict and drop
-// everything but a stretch that one owner keeps. What a reader sees must at all
-// times be something that was true: no less than the stretch, no more than ever
-// existed, and of one piece.
+// Readers run beside writers that append to, cut, branch off, evict, move and
+// drop everything but a stretch that one owner keeps, every third block of it in
+// CPU memory. What a reader sees must at all times be something that was true: of
+// the stretch, all; of the rest, no more than ever existed, and of one piece.
 func TestMatchBesideWriters(t *testing.T) {
 	t.Parallel()
-	const size, kept, length, owners = 4, 700, 1400, 6
+	const size, kept, length, owners, keeper = 4, 700, 1400, 6, 3
 	x := kvcache.NewIndex(kvcache.Options{MaxBytes: 6 << 20})
 	r := rand.New(rand.NewPCG(7, 8))
 	main := randomTokens(r, length*size)
@@ -48,12 +48,31 @@ func TestMatchBesideWriters(t *testing.T) {
 	for i := range all {
 		all[i] = x.Join("o")
 	}
-	for _, e := range chainEvents(main[:kept*size], size, 100, 0) {
-		x.Apply(all[0], &e)
+	// The others come first, so that the keeper's place moves when they go.
+	for _, o := range all {
+		n := kept
+		if o != all[keeper] {
+			n = 10
+		}
+		for _, e := range chainEvents(main[:n*size], size, 100, uint64(o.ID())) {
+			x.Apply(o, &e)
+			if o == all[keeper] {
+				for i := 0; i < len(e.Hashes); i += 3 {
+					x.Apply(o, &kvcache.Event{Kind: kvcache.Stored, Hashes: e.Hashes[i : i+1], Tier: kvcache.TierCPU})
+					x.Apply(o, &kvcache.Event{Kind: kvcache.Removed, Hashes: e.Hashes[i : i+1]})
+				}
+			}
+		}
 	}
+	want := kvcache.Hit{Blocks: kept, Confirmed: kept}
+	want.Tiers[kvcache.TierCPU] = kept / 100 * 34
+	want.Tiers[kvcache.TierGPU] = kept - want.Tiers[kvcache.TierCPU]
 	var stop atomic.Bool
 	var writers, readers sync.WaitGroup
-	for w := 1; w < owners; w++ {
+	for w := range owners {
+		if w == keeper {
+			continue
+		}
 		writers.Go(func() {
 			r := rand.New(rand.NewPCG(9, uint64(w)))
 			for range 60 {
@@ -100,8 +119,8 @@ func TestMatchBesideWriters(t *testing.T) {
 						return
 					}
 				}
-				if hits[0].Blocks != kept || hits[0].Confirmed != kept || hits[0].Tiers[kvcache.TierGPU] != kept {
-					t.Errorf("kept %d blocks, see %+v", kept, hits[0])
+				if hits[keeper] != want {
+					t.Errorf("kept %+v, see %+v", want, hits[keeper])
 					return
 				}
 			}

@@ -166,6 +166,10 @@ var indexCases = []indexCase{
 		w.SetTrust(o, kvcache.Exact)
 		w.Leave(o)
 		w.Leave(o)
+		w.expect(o, "ab", 0)
+		if w.Trust(o) != kvcache.Blind || w.BlockSize(o) != 0 {
+			fail("trust or block size of an owner that left")
+		}
 		q := w.Join("a")
 		if q == o || q == p || q.IsZero() {
 			fail("an owner was used again")
