@@ -4,6 +4,7 @@ import (
 	"flag"
 	"os"
 	"os/exec"
+	"strconv"
 	"testing"
 	"time"
 
@@ -36,6 +37,9 @@ func TestTransportSuiteCatches(t *testing.T) {
 	for name, f := range faults() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if name == "believes-any-size" && strconv.IntSize == 32 {
+				t.Skip("an int can't hold a size that zmtp would believe")
+			}
 			// The anchors keep a case from matching its longer namesakes.
 			cmd := exec.CommandContext(t.Context(), testBinary(t), "-test.run=^TestBrokenTransport$/^"+f.caughtBy+"$",
 				"-test.timeout=30s", "-broken="+name)
