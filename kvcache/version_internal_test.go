@@ -61,11 +61,18 @@ func TestVersionGoesUpWhenMemoryMoves(t *testing.T) {
 		"the last cover goes":                  {nil, func(w *versionWorld) { w.Clear(w.b) }},
 		"the end is cut": {
 			func(w *versionWorld) { w.remove(w.a, 90, 100) },
-			func(w *versionWorld) { w.remove(w.b, 90, 100) },
+			func(w *versionWorld) {
+				for i := 99; i >= 90; i-- { // so that no planes come and go
+					w.remove(w.b, i, i+1)
+				}
+			},
 		},
 		"the run is freed": {
-			func(w *versionWorld) { w.Clear(w.a) },
-			func(w *versionWorld) { w.Clear(w.b) },
+			func(w *versionWorld) {
+				id, _ := splitRef(w.locate(0, 1, 1)) // a run that nobody holds yet
+				w.runID, w.run = id, w.Index.run(id)
+			},
+			func(w *versionWorld) { w.settle(w.runID) },
 		},
 		"planes are dropped": {
 			func(w *versionWorld) { w.remove(w.a, 40, 41) },
