@@ -4,6 +4,7 @@ package docscheck
 import (
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -36,28 +37,21 @@ type sources map[string][]string
 func read(t *testing.T) sources {
 	t.Helper()
 	all := sources{}
-	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+	tree := os.DirFS(top)
+	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		name := d.Name()
-		if d.IsDir() && name != ".." && (strings.HasPrefix(name, ".") || name == "testdata") {
+		if d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
 			return fs.SkipDir
 		}
-		if filepath.Ext(name) != ".go" {
+		if path.Ext(name) != ".go" {
 			return nil
 		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(top, filepath.Dir(path))
-		if err != nil {
-			return err
-		}
-		folder := strings.TrimPrefix(filepath.ToSlash(rel), ".")
+		text, err := fs.ReadFile(tree, name)
+		folder := strings.TrimPrefix(path.Dir(name), ".")
 		all[folder] = append(all[folder], string(text))
-		return nil
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
