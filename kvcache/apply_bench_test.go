@@ -199,13 +199,15 @@ func benchPaced(b *testing.B) {
 			matched.add(time.Since(start))
 		}
 	})
-	var visible durations
+	var visible, served durations
 	b.ResetTimer()
 	begin, ops := time.Now(), 0
 	for range b.N {
 		due := begin.Add(time.Duration(ops) * time.Second / opsPerSecond)
 		waitUntil(due)
+		start := time.Now()
 		ops += w.play(b)
+		served.add(time.Since(start))
 		visible.add(time.Since(due))
 	}
 	elapsed := b.Elapsed()
@@ -214,6 +216,7 @@ func benchPaced(b *testing.B) {
 	b.ReportMetric(float64(ops)/elapsed.Seconds(), "block-ops/s")
 	b.ReportMetric(float64(matched.n)/elapsed.Seconds(), "matches/s")
 	matched.reportAs(b, "match")
+	served.reportAs(b, "served")
 	visible.reportAs(b, "visible")
 }
 

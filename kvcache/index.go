@@ -5,6 +5,25 @@ import (
 	"sync/atomic"
 )
 
+// Before you change this:
+//
+//   - There is one lock, mu, and every change is made under it. Readers take
+//     none: what they see is atomic words in the arena and in runs.
+//   - A block keeps its place, and its key is in no other, for as long as anyone
+//     holds it. So a reader that finds a place need not find it twice.
+//   - To free or move what a reader may be looking at: first show the new, then
+//     raise the run's version, then release the old. A reader that sees the
+//     version change starts again; until then it may read anything, and must
+//     neither panic nor loop on it.
+//   - At most one cover is open, in cur. Whoever needs another, or changes runs
+//     and covers by other ways than through cur, flushes it first. Flushing may
+//     cut or free the run.
+//   - Anything that allocates can fail. Allocate first, change then.
+//   - A run's head is found by its key, the blocks after it only through it. So
+//     a block that is not a head comes right after its parent.
+//
+// The invariants are spelled out, and checked, by Check in export_test.go.
+
 // Index records which owner holds which block, in which tier. It is safe for
 // concurrent use: Match, Trust and BlockSize take no lock, everything else takes
 // one for a short time. It starts no goroutine and needs no closing.
