@@ -28,6 +28,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{name: "predictor-eval", summary: "measure the latency predictor on recorded requests", run: predictorEval},
+		{name: "simulate", summary: "compare routing rules on a model of a fleet", run: runSimulate},
 	}
 }
 

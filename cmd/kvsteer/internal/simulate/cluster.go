@@ -1,0 +1,279 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/kvsteer/kvsteer/internal/sim"
+	"github.com/kvsteer/kvsteer/kvcache"
+)
+
+// Job is a call on its way.
+type Job struct {
+	Call *Call
+	// Arrived is when the call came, Sent when it went to a worker.
+	Arrived, Sent time.Duration
+
+	rest   []*Call // the session's later calls
+	turn   int     // how many came before
+	closed bool    // a user of the closed loop waits for it
+	keys   []kvcache.Key
+	req    sim.Request
+	worker int
+	cached int // tokens, as the router expected
+	work   int // tokens to compute, as the router expected
+	pairs  int64
+	first  time.Duration
+	note   any // the rule's own
+}
+
+// Faults go wrong on purpose. The zero value is none.
+type Faults struct {
+	// EventLoss is the share of KV events that never reach the router, 0 to 1.
+	EventLoss float64
+	// EventDelay is how long they take.
+	EventDelay time.Duration
+	// Stale is the time between two looks at what engines report; 0 is always the
+	// latest.
+	Stale time.Duration
+}
+
+// Config is a run.
+type Config struct {
+	Workers []WorkerSpec
+	Faults  Faults
+	// Rate is the calls a second, Poisson; Concurrency is the users of a closed
+	// loop. Exactly one is set unless the workload is a trace; then Speed is by how
+	// much it runs faster, 0 meaning 1.
+	Rate        float64
+	Concurrency int
+	Speed       float64
+	// Duration is how long calls come in; 0 is the whole trace.
+	Duration time.Duration
+	// Calls that came in the first Warmup and the last Cooldown of Duration aren't
+	// measured.
+	Warmup, Cooldown time.Duration
+	// Seed decides everything random.
+	Seed uint64
+	// Progress, if not nil, is called now and then with the virtual time.
+	Progress func(now time.Duration)
+}
+
+// streams of random numbers, so that a rule's don't change the workload's.
+const (
+	streamWorkload = iota + 1
+	streamArrival
+	streamFaults
+	streamRule
+)
+
+func stream(seed uint64, which uint64) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, which)) //nolint:gosec // a simulation must be repeatable
+}
+
+// worker is an engine and whether a step of it is under way.
+type worker struct {
+	engine *sim.Engine
+	step   *sim.Step // nil between steps
+	ends   time.Duration
+	events []notice // of the step
+	// prefilling are the requests without a first token, context is the tokens of
+	// those with one.
+	prefilling []*Job
+	context    int
+}
+
+// cluster is a run under way.
+type cluster struct {
+	cfg      Config
+	workload *Workload
+	rule     Rule
+	binder   Binder
+	pool     *pool // of the bound
+	observer Observer
+	booker   Booker
+	now      time.Duration
+	agenda   agenda
+	workers  []worker
+	index    *kvcache.Index
+	owners   []kvcache.Owner
+	hits     []kvcache.Hit
+	state    State
+	waiting  []*Job
+	arrivals *rand.Rand
+	faults   *rand.Rand
+	closing  bool
+	live     int
+	out      recorder
+
+	hashes []kvcache.EngineHash
+	tokens []uint32
+}
+
+// epoch is an arbitrary start of virtual time.
+var epoch = time.Unix(1e9, 0)
+
+// indexBytes is enough for the greatest fleets that one would simulate.
+const indexBytes = 4 << 30
+
+// Run simulates a workload under a rule.
+func Run(ctx context.Context, cfg Config, w *Workload, rule Rule) (*Result, error) {
+	c, err := newCluster(cfg, w, rule)
+	if err != nil {
+		return nil, err
+	}
+	c.start()
+	const every = 1 << 14
+	for n := 0; ; n++ {
+		if n%every == 0 {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			if cfg.Progress != nil {
+				cfg.Progress(c.now)
+			}
+		}
+		e, ok := c.agenda.next()
+		if !ok {
+			break
+		}
+		c.now = e.at
+		if err := c.happen(&e); err != nil {
+			return nil, err
+		}
+	}
+	if c.live != 0 || len(c.waiting) != 0 {
+		return nil, fmt.Errorf("%d requests never finished", c.live+len(c.waiting))
+	}
+	return c.out.result(c), nil
+}
+
+func newCluster(cfg Config, w *Workload, rule Rule) (*cluster, error) {
+	specs, err := expand(cfg.Workers)
+	if err != nil {
+		return nil, err
+	}
+	if !w.Trace && cfg.Duration <= 0 {
+		return nil, errors.New("the workload has no end: a duration is needed")
+	}
+	if cfg.Speed == 0 {
+		cfg.Speed = 1
+	}
+	if cfg.Rate < 0 || cfg.Concurrency < 0 || cfg.Speed < 0 || cfg.Rate > 0 && cfg.Concurrency > 0 {
+		return nil, errors.New("arrivals need either a rate or a concurrency")
+	}
+	if !w.Trace && cfg.Rate == 0 && cfg.Concurrency == 0 {
+		return nil, errors.New("the workload has no times of its own: a rate or a concurrency is needed")
+	}
+	c := &cluster{
+		cfg: cfg, workload: w, rule: rule,
+		arrivals: stream(cfg.Seed, streamArrival), faults: stream(cfg.Seed, streamFaults),
+	}
+	c.index = kvcache.NewIndex(kvcache.Options{
+		MaxBytes: indexBytes, Now: func() time.Time { return epoch.Add(c.now) },
+	})
+	c.binder, _ = rule.(Binder)
+	c.observer, _ = rule.(Observer)
+	c.booker, _ = rule.(Booker)
+	_, pooled := rule.(*Bound)
+	blocks := 0
+	for i := range specs {
+		s := &specs[i]
+		e, err := s.engine(!pooled)
+		if err != nil {
+			return nil, err
+		}
+		name := "worker-" + strconv.Itoa(i)
+		owner := c.index.Join(name)
+		c.index.SetTrust(owner, kvcache.Exact)
+		c.workers = append(c.workers, worker{engine: e})
+		c.owners = append(c.owners, owner)
+		blocks += e.Config().Blocks
+		c.state.Workers = append(c.state.Workers, View{
+			index: i, Name: name, Class: s.Class, Owner: owner, BlockSize: s.BlockSize, CapacityBlocks: e.Config().Blocks,
+			Live: map[uint64]int{},
+		})
+	}
+	if pooled {
+		c.pool = newPool(blocks)
+	}
+	c.hits = make([]kvcache.Hit, len(specs))
+	c.state.Index, c.state.cluster = c.index, c
+	c.out.window(cfg.Warmup, cfg.Duration-cfg.Cooldown, cfg.Duration > 0)
+	return c, nil
+}
+
+// start plans what begins by itself.
+func (c *cluster) start() {
+	if c.cfg.Faults.Stale > 0 {
+		c.agenda.plan(event{at: c.cfg.Faults.Stale, kind: report})
+	}
+	switch {
+	case c.cfg.Concurrency > 0:
+		for range c.cfg.Concurrency {
+			c.user()
+		}
+	default:
+		c.nextArrival()
+	}
+}
+
+// user begins a session of the closed loop.
+func (c *cluster) user() {
+	if c.over(c.now) {
+		return
+	}
+	if calls := c.workload.Session(); calls != nil {
+		c.agenda.plan(event{at: c.now, kind: arrive, job: &Job{Call: calls[0], rest: calls[1:], closed: true}})
+	}
+}
+
+func (c *cluster) over(at time.Duration) bool {
+	return c.closing || c.cfg.Duration > 0 && at >= c.cfg.Duration
+}
+
+// nextArrival plans the next session of an open loop.
+func (c *cluster) nextArrival() {
+	calls := c.workload.Session()
+	if calls == nil {
+		c.closing = true
+		return
+	}
+	at := time.Duration(float64(calls[0].At) / c.cfg.Speed)
+	if c.cfg.Rate > 0 {
+		perSecond := c.cfg.Rate / float64(c.workload.Turns)
+		at = c.now + time.Duration(c.arrivals.ExpFloat64()/perSecond*float64(time.Second))
+	}
+	if c.over(at) {
+		c.closing = true
+		return
+	}
+	c.agenda.plan(event{at: at, kind: arrive, job: &Job{Call: calls[0], rest: calls[1:]}})
+}
+
+func (c *cluster) happen(e *event) error {
+	switch e.kind {
+	case arrive:
+		j := e.job
+		if !j.closed && j.turn == 0 {
+			c.nextArrival()
+		}
+		return c.admit(j)
+	case step:
+		return c.stepDone(e.worker)
+	case publish:
+		c.apply(c.owners[e.worker], e.batch)
+	case report:
+		for i := range c.workers {
+			c.scrape(i)
+		}
+		if c.live > 0 || len(c.waiting) > 0 || !c.closing && len(c.agenda.events) > 0 {
+			c.agenda.plan(event{at: c.now + c.cfg.Faults.Stale, kind: report})
+		}
+	}
+	return nil
+}

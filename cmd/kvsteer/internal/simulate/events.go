@@ -1,0 +1,71 @@
+package simulate
+
+import (
+	"container/heap"
+	"time"
+)
+
+// kind says what happens at an instant.
+type kind uint8
+
+const (
+	arrive  kind = iota // a call comes in
+	step                // a worker's step ends
+	publish             // KV events reach the router
+	report              // the router scrapes the engines
+)
+
+// event is something to come. Events of one instant happen in the order in which
+// they were planned.
+type event struct {
+	at    time.Duration
+	order uint64
+	kind  kind
+
+	worker int
+	job    *Job
+	batch  []notice
+}
+
+type agenda struct {
+	events []event
+	order  uint64
+}
+
+func (a *agenda) plan(e event) {
+	a.order++
+	e.order = a.order
+	heap.Push((*byTime)(&a.events), e)
+}
+
+func (a *agenda) next() (event, bool) {
+	if len(a.events) == 0 {
+		return event{}, false
+	}
+	e, ok := heap.Pop((*byTime)(&a.events)).(event)
+	return e, ok
+}
+
+type byTime []event
+
+func (h byTime) Len() int { return len(h) }
+func (h byTime) Less(i, j int) bool {
+	if h[i].at != h[j].at {
+		return h[i].at < h[j].at
+	}
+	return h[i].order < h[j].order
+}
+func (h byTime) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *byTime) Push(x any) {
+	if e, ok := x.(event); ok {
+		*h = append(*h, e)
+	}
+}
+
+func (h *byTime) Pop() any {
+	old := *h
+	e := old[len(old)-1]
+	old[len(old)-1] = event{}
+	*h = old[:len(old)-1]
+	return e
+}

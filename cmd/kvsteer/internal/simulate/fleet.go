@@ -1,0 +1,113 @@
+package simulate
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/kvsteer/kvsteer/internal/sim"
+)
+
+// WorkerSpec describes equal workers. Zero fields take the defaults.
+type WorkerSpec struct {
+	// Count is how many; 0 means 1.
+	Count int `yaml:"count"`
+	// Class names the hardware; the predictor learns per class. "" is a class too.
+	Class string `yaml:"class"`
+	// PrefillRate is the tokens a second at which an idle engine computes one long
+	// step of a prompt's beginning. It scales the whole of sim.DefaultTiming. 0
+	// means the rate of that: an L40S with a 27B model in FP8.
+	PrefillRate float64 `yaml:"prefill_rate"`
+	// Speed is how many times as fast as the class's figures say; 0 means 1.
+	Speed float64 `yaml:"speed"`
+	// CacheTokens is the KV cache's size; 0 means 196,608.
+	CacheTokens int `yaml:"cache_tokens"`
+	// BlockSize is in tokens; 0 means 16. All workers of a fleet have the same.
+	BlockSize int `yaml:"block_size"`
+	// TokenBudget is the most tokens of a step; 0 means 2,048.
+	TokenBudget int `yaml:"token_budget"`
+	// MaxRunning is the most requests in a batch; 0 means 256.
+	MaxRunning int `yaml:"max_running"`
+}
+
+// maxWorkers bounds a fleet: each worker has a cache of its own to simulate.
+const maxWorkers = 4096
+
+// ReadFleet reads a YAML list of workers under the key workers.
+func ReadFleet(r io.Reader) ([]WorkerSpec, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("reading the fleet: %w", err)
+	}
+	var doc struct {
+		Workers []WorkerSpec `yaml:"workers"`
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	if err := dec.Decode(&doc); err != nil {
+		return nil, fmt.Errorf("reading the fleet: %w", err)
+	}
+	return doc.Workers, nil
+}
+
+// expand returns one spec per worker with the defaults filled in.
+func expand(specs []WorkerSpec) ([]WorkerSpec, error) {
+	var all []WorkerSpec
+	for _, s := range specs {
+		if s.Count < 0 || s.PrefillRate < 0 || s.Speed < 0 || s.CacheTokens < 0 || s.BlockSize < 0 ||
+			s.TokenBudget < 0 || s.MaxRunning < 0 || math.IsNaN(s.PrefillRate+s.Speed) || math.IsInf(s.PrefillRate+s.Speed, 0) {
+			return nil, errors.New("a worker's figures can't be negative")
+		}
+		if s.BlockSize == 0 {
+			s.BlockSize = sim.DefaultBlockSize
+		}
+		if s.CacheTokens == 0 {
+			s.CacheTokens = sim.DefaultBlocks * sim.DefaultBlockSize
+		}
+		if s.TokenBudget == 0 {
+			s.TokenBudget = sim.DefaultTokenBudget
+		}
+		if s.Speed == 0 {
+			s.Speed = 1
+		}
+		n := max(s.Count, 1)
+		if len(all)+n > maxWorkers {
+			return nil, fmt.Errorf("more than %d workers", maxWorkers)
+		}
+		s.Count = 1
+		for range n {
+			all = append(all, s)
+		}
+	}
+	if len(all) == 0 {
+		return nil, errors.New("the fleet has no workers")
+	}
+	for _, s := range all {
+		if s.BlockSize != all[0].BlockSize {
+			return nil, errors.New("all workers must have the same block size")
+		}
+	}
+	return all, nil
+}
+
+// timing is the cost of the worker's steps.
+func (s *WorkerSpec) timing() sim.Timing {
+	t := sim.DefaultTiming()
+	if s.PrefillRate > 0 {
+		budget := float64(s.TokenBudget)
+		full := t.Base + t.PrefillToken*budget + t.PrefillPair*budget*budget/2
+		t = t.Scale(budget / s.PrefillRate / full)
+	}
+	return t.Scale(1 / s.Speed)
+}
+
+func (s *WorkerSpec) engine(events bool) (*sim.Engine, error) {
+	return sim.New(sim.Config{
+		BlockSize: s.BlockSize, Blocks: max(s.CacheTokens/s.BlockSize, 1), TokenBudget: s.TokenBudget,
+		MaxRunning: s.MaxRunning, Timing: s.timing(), NoEvents: !events, NoPrefixCache: !events,
+	})
+}

@@ -1,0 +1,153 @@
+package simulate
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Row is what a rule came to. Its JSON form is part of the command's contract.
+type Row struct {
+	Router  string  `json:"router"`
+	Mean    float64 `json:"ttft_mean_s"`
+	P50     float64 `json:"ttft_p50_s"`
+	P90     float64 `json:"ttft_p90_s"`
+	P99     float64 `json:"ttft_p99_s"`
+	ITL     float64 `json:"itl_p50_ms"`
+	E2E     float64 `json:"e2e_p50_s"`
+	HitRate float64 `json:"hit_rate"`
+	Goodput float64 `json:"goodput_per_min"`
+}
+
+// Result is what a run measured.
+type Result struct {
+	Row
+	// P95 is the 95th percentile of TTFT in seconds.
+	P95 float64
+	// Requests were measured, Good of them within the objective.
+	Requests, Good int
+	// TTFT of the measured requests, in seconds and ascending.
+	TTFT []float64
+	// Hits is the hit rate over time, one point per HitStep.
+	Hits    []float64
+	HitStep time.Duration
+	// Took is the virtual time until the last request had finished.
+	Took time.Duration
+	// PredictionError is the median absolute error of predicted TTFT as a share of
+	// the actual one, for rules that predict; 0 for others.
+	PredictionError float64
+}
+
+// sample is one measured request.
+type sample struct {
+	arrived, ttft, e2e time.Duration
+	prompt, hit        int
+	itl                float64 // seconds; NaN for an answer of one token
+}
+
+// recorder collects samples.
+type recorder struct {
+	from, to    time.Duration
+	bounded     bool
+	first, last time.Duration
+	any         bool
+	samples     []sample
+}
+
+func (r *recorder) window(from, to time.Duration, bounded bool) {
+	r.from, r.to, r.bounded = from, to, bounded
+}
+
+func (r *recorder) arrived(at time.Duration) {
+	if !r.any {
+		r.any, r.first = true, at
+	}
+	r.last = at
+}
+
+func (r *recorder) finished(j *Job, now time.Duration) {
+	if j.Arrived < r.from || r.bounded && j.Arrived >= r.to {
+		return
+	}
+	s := sample{
+		arrived: j.Arrived, ttft: j.first - j.Arrived, e2e: now - j.Arrived,
+		prompt: j.Call.Prompt, hit: max(j.req.CachedTokens(), 0), itl: math.NaN(),
+	}
+	if j.Call.Output > 1 {
+		s.itl = (now - j.first).Seconds() / float64(j.Call.Output-1)
+	}
+	r.samples = append(r.samples, s)
+}
+
+const hitSteps = 60
+
+func (r *recorder) result(c *cluster) *Result {
+	out := &Result{Requests: len(r.samples), Took: c.now}
+	if len(r.samples) == 0 {
+		return out
+	}
+	from, to := r.from, r.to
+	if !r.bounded {
+		to = r.last
+	}
+	from = max(from, r.first)
+	span := max(to-from, time.Second)
+	out.HitStep = max(span/hitSteps, 1)
+
+	var itl, e2e []float64
+	var sum float64
+	var prompt, hit int
+	series := make([]struct{ hit, prompt int }, hitSteps+1)
+	for i := range r.samples {
+		s := &r.samples[i]
+		t := s.ttft.Seconds()
+		out.TTFT = append(out.TTFT, t)
+		sum += t
+		e2e = append(e2e, s.e2e.Seconds())
+		if !math.IsNaN(s.itl) {
+			itl = append(itl, s.itl)
+		}
+		prompt += s.prompt
+		hit += s.hit
+		if s.ttft <= c.workload.SLO {
+			out.Good++
+		}
+		b := &series[min(int((s.arrived-from)/out.HitStep), hitSteps)]
+		b.hit += s.hit
+		b.prompt += s.prompt
+	}
+	slices.Sort(out.TTFT)
+	slices.Sort(itl)
+	slices.Sort(e2e)
+	const milli = 1e3
+	out.Mean = sum / float64(len(out.TTFT))
+	out.P50, out.P90 = Quantile(out.TTFT, 0.5), Quantile(out.TTFT, 0.9)
+	out.P95, out.P99 = Quantile(out.TTFT, 0.95), Quantile(out.TTFT, 0.99)
+	out.ITL, out.E2E = Quantile(itl, 0.5)*milli, Quantile(e2e, 0.5)
+	out.HitRate = float64(hit) / float64(prompt)
+	out.Goodput = float64(out.Good) / span.Minutes()
+	for _, b := range series {
+		rate := math.NaN()
+		if b.prompt > 0 {
+			rate = float64(b.hit) / float64(b.prompt)
+		}
+		out.Hits = append(out.Hits, rate)
+	}
+	if p, ok := c.rule.(interface{ predictionError() float64 }); ok {
+		out.PredictionError = p.predictionError()
+	}
+	return out
+}
+
+// Quantile of ascending values, by linear interpolation; 0 if there are none.
+func Quantile(sorted []float64, q float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	at := q * float64(len(sorted)-1)
+	i := int(at)
+	if i+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+}

@@ -1,0 +1,168 @@
+package simulate
+
+import (
+	"slices"
+	"time"
+
+	"github.com/kvsteer/kvsteer/internal/sim"
+	"github.com/kvsteer/kvsteer/kvcache"
+)
+
+// View is what a rule may know of one worker: what the router itself has in
+// flight, what the cache index holds, what the engine last reported.
+type View struct {
+	// Name and Class are the worker's, Owner its place in the index.
+	Name, Class string
+	Owner       kvcache.Owner
+	BlockSize   int
+	// CapacityBlocks is the size of its KV cache.
+	CapacityBlocks int
+
+	// CachedBlocks of the call's prompt are in the index, CachedTokens of it need
+	// not be computed.
+	CachedBlocks, CachedTokens int
+	// InFlight is the router's own unfinished requests: Prefilling have no first
+	// token yet, Decoding do. PrefillTokens is what the former had to compute when
+	// they were sent, PrefillPairs its attention work.
+	InFlight, Prefilling, Decoding int
+	PrefillTokens                  int
+	PrefillPairs                   int64
+	// Live holds the prompt blocks of unfinished requests and how many of these
+	// have each; Tails counts their partly filled last blocks.
+	Live  map[uint64]int
+	Tails int
+
+	// Waiting, Running and KVUsage are as the engine last reported.
+	Waiting, Running int
+	KVUsage          float64
+
+	index int
+}
+
+// State is what a rule decides on.
+type State struct {
+	// Now is the virtual time.
+	Now time.Duration
+	// Call is to be placed.
+	Call *Call
+	// Workers must not be changed.
+	Workers []View
+	// Index is the cache index, for rules that ask it for more.
+	Index *kvcache.Index
+
+	cluster *cluster
+}
+
+// Engine is the truth about a worker, for rules that may cheat.
+func (s *State) Engine(i int) *sim.Engine { return s.cluster.workers[i].engine }
+
+// Rule chooses a worker for every call.
+type Rule interface {
+	// Pick returns the index of a worker.
+	Pick(s *State) int
+}
+
+// Observer is a Rule that learns.
+type Observer interface {
+	// FirstToken tells how long the call's first token took from when it was sent.
+	FirstToken(j *Job, ttft time.Duration)
+}
+
+// Booker is a Rule that is told when its choice was booked.
+type Booker interface {
+	Booked(j *Job, worker int)
+}
+
+// Binder is a Rule that may leave calls waiting in the router. Pick is not used.
+type Binder interface {
+	// Bind names one of the waiting jobs and a worker for it; -1 to wait on. It is
+	// asked again until it says so, whenever something has changed.
+	Bind(s *State, waiting []*Job) (job, worker int)
+}
+
+// look brings the views up to date for a call.
+func (c *cluster) look(j *Job) *State {
+	s := &c.state
+	s.Now, s.Call = c.now, j.Call
+	c.index.Match(j.keys, c.owners, c.hits)
+	for i := range s.Workers {
+		v := &s.Workers[i]
+		v.CachedBlocks = int(c.hits[i].Blocks)
+		v.CachedTokens = kvcache.CachedTokens(v.CachedBlocks, v.BlockSize, j.Call.Prompt, false)
+		if c.cfg.Faults.Stale == 0 {
+			c.scrape(i)
+		}
+	}
+	return s
+}
+
+// scrape reads what an engine reports.
+func (c *cluster) scrape(i int) {
+	v, e := &c.state.Workers[i], c.workers[i].engine
+	v.Waiting, v.Running = e.Waiting(), e.Running()
+	v.KVUsage = float64(e.UsedBlocks()) / float64(v.CapacityBlocks)
+}
+
+// book makes the choice visible to whoever looks next.
+func (c *cluster) book(j *Job, i int) {
+	v := &c.state.Workers[i]
+	w := &c.workers[i]
+	w.prefilling = append(w.prefilling, j)
+	j.worker = i
+	j.cached = v.CachedTokens
+	j.work = j.Call.Prompt - v.CachedTokens
+	j.pairs = pairs(j.work, j.cached)
+	v.InFlight++
+	v.Prefilling++
+	v.PrefillTokens += j.work
+	v.PrefillPairs += j.pairs
+	full := j.Call.Prompt / v.BlockSize
+	for _, b := range j.Call.Blocks[:min(full, len(j.Call.Blocks))] {
+		v.Live[b]++
+	}
+	if j.Call.Prompt%v.BlockSize != 0 {
+		v.Tails++
+	}
+	if c.pool == nil {
+		c.index.Book(v.Owner, j.keys, bookTTL)
+	}
+	if c.booker != nil {
+		c.booker.Booked(j, i)
+	}
+}
+
+// bookTTL is the router's.
+const bookTTL = time.Minute
+
+func (c *cluster) firstToken(j *Job) {
+	v := &c.state.Workers[j.worker]
+	v.Prefilling--
+	v.Decoding++
+	v.PrefillTokens -= j.work
+	v.PrefillPairs -= j.pairs
+	w := &c.workers[j.worker]
+	w.prefilling = slices.DeleteFunc(w.prefilling, func(o *Job) bool { return o == j })
+	w.context += j.Call.Prompt
+}
+
+func (c *cluster) end(j *Job) {
+	v := &c.state.Workers[j.worker]
+	v.InFlight--
+	v.Decoding--
+	c.workers[j.worker].context -= j.Call.Prompt
+	full := j.Call.Prompt / v.BlockSize
+	for _, b := range j.Call.Blocks[:min(full, len(j.Call.Blocks))] {
+		if v.Live[b]--; v.Live[b] == 0 {
+			delete(v.Live, b)
+		}
+	}
+	if j.Call.Prompt%v.BlockSize != 0 {
+		v.Tails--
+	}
+}
+
+// pairs is the attention work of computing uncached tokens behind cached ones.
+func pairs(uncached, cached int) int64 {
+	u, c := int64(uncached), int64(cached)
+	return u*c + u*(u+1)/2
+}

@@ -1,0 +1,134 @@
+package simulate
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Call is one request of a workload. It is immutable once made, so that runs can
+// share it.
+type Call struct {
+	// At is when a trace says that the call came; zero in other workloads.
+	At time.Duration
+	// Prompt and Output are in tokens, at least 1.
+	Prompt, Output int
+	// Blocks identifies the full blocks in order, each together with all before
+	// it. Those beyond the prompt name what the answer fills, where a later call
+	// can reuse it.
+	Blocks []uint64
+	// Session identifies the conversation, or what stands for it.
+	Session uint64
+}
+
+// Workload yields conversations: calls of which each is made when the one before
+// it has been answered. It is not safe for concurrent use.
+type Workload struct {
+	Name string
+	// SLO is the time to first token within which a request counts as good.
+	SLO time.Duration
+	// Trace: At of the calls is meaningful, and Session yields them in its order.
+	Trace bool
+	// Turns is the calls of a session, to turn a rate of calls into one of sessions.
+	Turns int
+	rng   *rand.Rand
+	// Session returns the next conversation, nil at the end. Without Trace it
+	// never ends.
+	Session func() []*Call
+}
+
+// Reseed makes what the workload draws at random a function of seed.
+func (w *Workload) Reseed(seed uint64) { w.rng = stream(seed, streamWorkload) }
+
+// chain identifies a block with all before it.
+func chain(parent, id uint64) uint64 {
+	h := parent ^ (id+1)*0x9e3779b97f4a7c15
+	h ^= h >> 30
+	h *= 0xbf58476d1ce4e5b9
+	h ^= h >> 27
+	h *= 0x94d049bb133111eb
+	return h ^ h>>31
+}
+
+// Kinds of block, so that equal numbers of different kinds differ.
+const (
+	kindShared uint64 = iota + 1
+	kindUnique
+	kindTrace
+)
+
+// extend appends the chain of the blocks that lie within n tokens. Blocks before
+// shared tokens are all of kind and id, those after it of the caller's own id.
+func extend(chainSoFar []uint64, blockSize, n int, kind, id uint64) []uint64 {
+	parent := uint64(0)
+	if k := len(chainSoFar); k > 0 {
+		parent = chainSoFar[k-1]
+	}
+	for i := len(chainSoFar); (i+1)*blockSize <= n; i++ {
+		parent = chain(parent, chain(chain(kind, id), uint64(i)))
+		chainSoFar = append(chainSoFar, parent)
+	}
+	return chainSoFar
+}
+
+// The published benchmark's sizes, in tokens.
+const (
+	prefixes     = 24
+	prefixTokens = 16_000
+	uniqueTokens = 256
+	answerTokens = 256
+	firstTurn    = 8_000
+	perTurn      = 400
+	turns        = 8
+
+	sloShared = 8 * time.Second
+	sloTurns  = 4 * time.Second
+)
+
+// SharedPrefix is one of 24 prefixes of 16,000 tokens, each as likely, and 256
+// tokens of the request's own; 256 tokens are generated.
+func SharedPrefix(blockSize int, rng *rand.Rand) *Workload {
+	next := uint64(0)
+	w := &Workload{Name: "shared-prefix", SLO: sloShared, Turns: 1, rng: rng}
+	w.Session = func() []*Call {
+		next++
+		which := w.rng.Uint64N(prefixes)
+		blocks := extend(nil, blockSize, prefixTokens, kindShared, which)
+		blocks = extend(blocks, blockSize, prefixTokens+uniqueTokens, kindUnique, next)
+		return []*Call{{
+			Prompt: prefixTokens + uniqueTokens, Output: answerTokens, Blocks: blocks, Session: chain(kindShared, which),
+		}}
+	}
+	return w
+}
+
+// MultiTurn is conversations of 8 turns that start with 8,000 tokens and grow by
+// 400 a turn, of which 256 are the answer before.
+func MultiTurn(blockSize int, _ *rand.Rand) *Workload {
+	next := uint64(0)
+	return &Workload{Name: "multi-turn", SLO: sloTurns, Turns: turns, Session: func() []*Call {
+		next++
+		calls := make([]*Call, turns)
+		whole := extend(nil, blockSize, firstTurn+turns*perTurn, kindUnique, next)
+		for i := range calls {
+			prompt := firstTurn + i*perTurn
+			calls[i] = &Call{
+				Prompt: prompt, Output: answerTokens, Blocks: whole[:(prompt+answerTokens)/blockSize],
+				Session: chain(kindUnique, next),
+			}
+		}
+		return calls
+	}}
+}
+
+// Control is 16,256 tokens that no other request shares.
+func Control(blockSize int, _ *rand.Rand) *Workload {
+	next := uint64(0)
+	return &Workload{Name: "control", SLO: sloShared, Turns: 1, Session: func() []*Call {
+		next++
+		n := prefixTokens + uniqueTokens
+		return []*Call{{
+			Prompt: n, Output: answerTokens, Session: chain(kindUnique, next),
+			Blocks: extend(nil, blockSize, n, kindUnique, next),
+		}}
+	}}
+}

@@ -1,0 +1,3 @@
+package main
+
+func plots(string, []point) error { return nil }

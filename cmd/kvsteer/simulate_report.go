@@ -1,0 +1,131 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"text/tabwriter"
+
+	"github.com/kvsteer/kvsteer/cmd/kvsteer/internal/simulate"
+)
+
+// mean gives the first run the mean of every figure.
+func mean(runs []*simulate.Result) *simulate.Result {
+	out := *runs[0]
+	n := float64(len(runs))
+	for _, field := range []func(*simulate.Result) *float64{
+		func(r *simulate.Result) *float64 { return &r.Mean },
+		func(r *simulate.Result) *float64 { return &r.P50 },
+		func(r *simulate.Result) *float64 { return &r.P90 },
+		func(r *simulate.Result) *float64 { return &r.P95 },
+		func(r *simulate.Result) *float64 { return &r.P99 },
+		func(r *simulate.Result) *float64 { return &r.ITL },
+		func(r *simulate.Result) *float64 { return &r.E2E },
+		func(r *simulate.Result) *float64 { return &r.HitRate },
+		func(r *simulate.Result) *float64 { return &r.Goodput },
+		func(r *simulate.Result) *float64 { return &r.PredictionError },
+	} {
+		sum := 0.0
+		for _, r := range runs {
+			sum += *field(r)
+		}
+		*field(&out) = sum / n
+	}
+	return &out
+}
+
+// print writes the figures as a table or as JSON.
+func (o *simulation) print(w io.Writer, points []point) error {
+	for _, p := range points {
+		if o.json {
+			rows := make([]simulate.Row, len(p.results))
+			for i, r := range p.results {
+				rows[i] = r.Row
+			}
+			err := json.NewEncoder(w).Encode(struct {
+				Workload string         `json:"workload"`
+				Rows     []simulate.Row `json:"rows"`
+			}{p.name, rows})
+			if err != nil {
+				return fmt.Errorf("writing: %w", err)
+			}
+			continue
+		}
+		if err := o.table(w, p); err != nil {
+			return fmt.Errorf("writing: %w", err)
+		}
+	}
+	return nil
+}
+
+func (o *simulation) table(w io.Writer, p point) error {
+	const percent = 100
+	fmt.Fprintf(w, "Simulation of %s, seed %d", p.name, o.seed)
+	if o.repeat > 1 {
+		fmt.Fprintf(w, " to %d (means)", o.seed+uint64(o.repeat)-1)
+	}
+	fmt.Fprintf(w, ": %d requests measured. lowest-ttft sees the engines' true state; bound is no router.\n\n", p.results[0].Requests)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight) //nolint:mnd // two spaces between columns
+	fmt.Fprintln(t, "router\tTTFT mean s\tp50\tp90\tp95\tp99\tITL p50 ms\tE2E p50 s\thit %\tgood/min\tMdAPE %\t")
+	for _, r := range p.results {
+		predicted := "-"
+		if r.PredictionError > 0 {
+			predicted = fmt.Sprintf("%.1f", percent*r.PredictionError)
+		}
+		fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f\t%.2f\t%.1f\t%.1f\t%s\t\n", r.Router,
+			r.Mean, r.P50, r.P90, r.P95, r.P99, r.ITL, r.E2E, percent*r.HitRate, r.Goodput, predicted)
+	}
+	fmt.Fprintln(t)
+	return t.Flush()
+}
+
+// bar shows on a terminal how many runs are done.
+type bar struct {
+	w     io.Writer
+	total int
+	mu    sync.Mutex
+	ready int
+	ended bool
+}
+
+// newBar returns a bar that stays silent unless w is a terminal.
+func newBar(w io.Writer, total int) *bar {
+	b := &bar{total: total}
+	if f, ok := w.(*os.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+			b.w = w
+		}
+	}
+	b.show()
+	return b
+}
+
+const barWidth = 40
+
+func (b *bar) show() {
+	if b.w == nil || b.ended {
+		return
+	}
+	full := barWidth * b.ready / max(b.total, 1)
+	fmt.Fprintf(b.w, "\r[%s%s] %d of %d runs", strings.Repeat("#", full), strings.Repeat(" ", barWidth-full), b.ready, b.total)
+}
+
+func (b *bar) step() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ready++
+	b.show()
+}
+
+// done clears the bar.
+func (b *bar) done() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.w != nil && !b.ended {
+		fmt.Fprintf(b.w, "\r%s\r", strings.Repeat(" ", barWidth+30)) //nolint:mnd // the bar and its figures
+	}
+	b.ended = true
+}
