@@ -53,7 +53,6 @@ func TestBadEventAlone(t *testing.T) {
 		"parent a text":           arr{"BlockStored", arr{1}, "x", tokens(1, 4), 4, nil},
 		"tokens a text":           arr{"BlockStored", arr{1}, nil, "abcd", 4, nil},
 		"token negative":          arr{"BlockStored", arr{1}, nil, arr{1, 2, 3, -4}, 4, nil},
-		"token too large":         arr{"BlockStored", arr{1}, nil, arr{1, 2, 3, uint64(1) << 32}, 4, nil},
 		"token nil":               arr{"BlockStored", arr{1}, nil, arr{1, 2, 3, nil}, 4, nil},
 		"token an empty pair":     arr{"BlockStored", arr{1}, nil, arr{1, 2, 3, arr{}}, 4, nil},
 		"token a nested pair":     arr{"BlockStored", arr{1}, nil, arr{1, 2, 3, arr{arr{1}}}, 4, nil},

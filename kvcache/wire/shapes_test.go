@@ -194,6 +194,10 @@ func TestTokens(t *testing.T) {
 	pairs := arr{arr{1, 2}, arr{2, 300}, arr{300, 70000}, arr{70000, 5}}
 	e = one(t, arr{"BlockStored", arr{1}, nil, pairs, 4, nil})
 	assert.Equal(t, []uint32{1, 2, 300, 70000}, e.Tokens)
+
+	// SGLang's stand-ins for an image: not malformed, and no token of any prompt.
+	e = one(t, arr{"BlockStored", arr{1}, nil, arr{1, uint64(1) << 32, uint64(1)<<62 + 5, arr{uint64(1)<<62 + 6, 2}}, 4, nil})
+	assert.Equal(t, []uint32{1, 1<<31 | 1, 1<<31 | 1<<30 | 5, 1<<31 | 1<<30 | 6}, e.Tokens)
 }
 
 func TestAdapters(t *testing.T) {
