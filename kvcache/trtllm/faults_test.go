@@ -29,11 +29,9 @@ func TestShortFailures(t *testing.T) {
 			e.set(func() fault { return f })
 			time.Sleep(DefaultPatience - 2*time.Second)
 			e.set(nil)
+			time.Sleep(10 * DefaultPatience) // nothing was taken out, so nothing is in doubt
 			e.add(removed(1))
 			assert.Equal(t, []uint64{1}, recvIDs(t, c, 1), name)
-			time.Sleep(10 * DefaultPatience)
-			e.add(removed(2))
-			assert.Equal(t, []uint64{2}, recvIDs(t, c, 1), name)
 		})
 	}
 }
@@ -60,10 +58,16 @@ func TestUnreachable(t *testing.T) {
 			polls = e.count()
 			time.Sleep(time.Minute)
 			assert.Equal(t, polls, e.count(), "%s: a lost connection polls no more", name)
-			// Dialling again is possible before and after Close, as the engine is.
-			require.NoError(t, c.Close())
+			// Dialling again is possible before Close and after.
 			e.set(nil)
 			e.add(removed(1))
+			again := dial(t, tr, 0)
+			assert.Len(t, recvIDs(t, again, 1), 1)
+			require.NoError(t, c.Close())
+			e.add(removed(2))
+			assert.Len(t, recvIDs(t, again, 1), 1)
+			require.NoError(t, again.Close())
+			e.add(removed(3))
 			assert.Len(t, recvIDs(t, dial(t, tr, 0), 1), 1)
 		})
 	}
@@ -88,7 +92,9 @@ func TestTornAnswers(t *testing.T) {
 
 // An engine that is silent after a torn answer may have said its last in it.
 func TestTornThenSilent(t *testing.T) {
-	for name, f := range map[string]fault{"reset": {reset: true}, "500": {status: http.StatusInternalServerError}} {
+	for name, f := range map[string]fault{
+		"reset": {reset: true}, "500": {status: http.StatusInternalServerError}, "short": {body: "["}, "page": {body: "<html>"},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			e := newEngine()
 			tr := &Transport{Client: e.client()}
@@ -151,6 +157,7 @@ func TestEpochs(t *testing.T) {
 		}
 		first, epochs := life(2)
 		assert.Equal(t, epochs[0], epochs[1])
+		assert.Positive(t, epochs[0])
 		e.restart()
 		second, again := life(2)
 		assert.Greater(t, again[0], epochs[0])
@@ -172,6 +179,27 @@ func TestEpochs(t *testing.T) {
 		require.NoError(t, err)
 		assert.Greater(t, epochOf(m1.Payload), again[1])
 		assert.Greater(t, epochOf(m2.Payload), epochOf(m1.Payload))
+	})
+}
+
+// Who dials again may meet another process, whatever its first number.
+func TestEpochsOfConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEngine()
+		tr := &Transport{Client: e.client()}
+		var epochs []int64
+		for range 2 {
+			e.add(removed(1), removed(2))
+			e.drop(1)
+			c := dial(t, tr, 0)
+			m, err := recv(t, c)
+			require.NoError(t, err)
+			epochs = append(epochs, epochOf(m.Payload))
+			require.NoError(t, c.Close())
+			time.Sleep(time.Second)
+		}
+		assert.Positive(t, epochs[0])
+		assert.Greater(t, epochs[1], epochs[0])
 	})
 }
 
