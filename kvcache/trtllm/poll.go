@@ -91,8 +91,9 @@ var errTooLong = errors.New("the answer is longer than MaxReply")
 
 // readReply returns what there is of a body, with the error that ended it early.
 func readReply(resp *http.Response, most int64) ([]byte, error) {
+	const believed = 1 << 20 // a length that is only announced takes no more memory
 	var b []byte
-	if n := resp.ContentLength; n > 0 && n <= most {
+	if n := resp.ContentLength; n > 0 && n < believed {
 		b = make([]byte, 0, n+1) // the byte more lets the end be seen without growing
 	}
 	b, err := readAll(io.LimitReader(resp.Body, most+1), b)

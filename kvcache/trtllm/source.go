@@ -170,13 +170,13 @@ func (s *source) deliver(a answer) {
 	}
 	if a.bad > 0 {
 		s.malformed.Add(int64(a.bad))
-		s.log(slog.LevelWarn, "answer with elements that are not numbered events", slog.Int("elements", a.bad))
+		s.log(slog.LevelWarn, "KV-cache events: answer with elements that are not numbered events", slog.Int("elements", a.bad))
 	}
 	if foreign > 0 {
 		s.foreign.Add(int64(foreign))
 		if !s.warned {
 			s.warned = true
-			s.log(slog.LevelWarn, "events of data-parallel ranks that nobody follows; list the address once for each rank")
+			s.log(slog.LevelWarn, "KV-cache events of data-parallel ranks that nobody follows; list the address once for each rank")
 		}
 	}
 }
@@ -241,6 +241,6 @@ func (l *lane) signal() {
 
 func (s *source) log(level slog.Level, text string, attrs ...slog.Attr) {
 	if l := s.t.Logger; l != nil && l.Enabled(context.Background(), level) {
-		l.LogAttrs(context.Background(), level, "trtllm: "+text, append(attrs, slog.String("url", s.url))...)
+		l.LogAttrs(context.Background(), level, text, append(attrs, slog.String("url", s.url))...)
 	}
 }

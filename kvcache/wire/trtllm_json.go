@@ -190,7 +190,8 @@ func (b *trtBlock) read(v jsonscan.Value) bool {
 			return false
 		}
 	}
-	b.extras = append(keys, tokens...)
+	keys = append(keys, tokens...)
+	b.extras = keys
 	return true
 }
 
