@@ -161,7 +161,7 @@ func (r *residency) join(m *fleet.Member) *residence {
 // follow starts a Follower for each of the worker's event endpoints.
 func (r *residency) follow(m *fleet.Member, h *residence) {
 	w := m.Worker()
-	polls := new(trtllm.Transport) // one for all ranks, which share an address
+	polls := &trtllm.Transport{Logger: r.opts.logger} // one for all ranks, which share an address
 	for i, ep := range w.Events {
 		transport, decoder := r.opts.events, follow.Decoder(nil)
 		if isPolled(ep) {
