@@ -100,11 +100,13 @@ func runLoad(t *testing.T, binary, rule, workload string, fleet []*worker) summa
 	var s summary
 	require.NoError(t, json.Unmarshal(b, &s))
 	g.process.stop(t)
-	checkPredictions(t, rule+" "+workload, g.read(t)[before:])
+	// Round-robin overruns the caches on purpose: what was there at the pick may be
+	// evicted before the engine gets to it. Its agreement is shown, not required.
+	checkPredictions(t, rule+" "+workload, g.read(t)[before:], rule == "kvsteer")
 	return s
 }
 
-func checkPredictions(t *testing.T, what string, outcomes []outcome) {
+func checkPredictions(t *testing.T, what string, outcomes []outcome, required bool) {
 	t.Helper()
 	known, equal, exact := 0, 0, 0
 	for _, o := range outcomes {
@@ -130,7 +132,9 @@ func checkPredictions(t *testing.T, what string, outcomes []outcome) {
 	share := float64(equal) / float64(known)
 	t.Logf("%s: %d of %d predictions equal the engine's report (%.1f%%); %d of %d decisions exact",
 		what, equal, known, 100*share, exact, len(outcomes))
-	require.GreaterOrEqual(t, share, agree, what)
+	if required {
+		require.GreaterOrEqual(t, share, agree, what)
+	}
 	require.GreaterOrEqual(t, float64(exact)/float64(len(outcomes)), agree, "%s: exact decisions", what)
 }
 
@@ -165,7 +169,7 @@ func killAndRestart(t *testing.T, binary string, fleet []*worker) {
 			require.Equal(t, http.StatusOK, code, "round %d: %s", round, body)
 		}
 	}
-	checkPredictions(t, "after the restart", g.read(t)[mark:])
+	checkPredictions(t, "after the restart", g.read(t)[mark:], true)
 	g.process.stop(t)
 }
 
