@@ -17,9 +17,9 @@ func TestEngineTableAgainstMap(t *testing.T) {
 		var table engineTable
 		type entry struct{ tag, ref uint32 }
 		var all []entry
-		for step := range 30_000 {
-			limit := 3000
-			if step > 20_000 {
+		for step := range 12_000 {
+			limit := 2500
+			if step > 8000 {
 				limit = 50
 			}
 			if len(all) < limit && r.IntN(5) > 1 {

@@ -11,11 +11,21 @@ import (
 	"github.com/kvsteer/kvsteer/kvcache"
 )
 
+// skipUnderRace leaves out long tests of one goroutine, in which the race detector
+// has nothing to find.
+func skipUnderRace(t *testing.T) {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("one goroutine, and long")
+	}
+}
+
 // A flood of prompts that never come again passes through a budget that holds a
 // small part of them. The bound holds at every moment, and a prompt that is asked
 // for now and then stays.
 func TestBudgetKeepsWhatIsHot(t *testing.T) {
 	t.Parallel()
+	skipUnderRace(t)
 	const size, workers, budget = 2, 32, 8 << 20
 	prompts := 1_000_000
 	if testing.Short() {
@@ -67,6 +77,7 @@ func TestBudgetKeepsWhatIsHot(t *testing.T) {
 // Under pressure the index forgets, but never makes anything up.
 func TestBudgetNeverOvercounts(t *testing.T) {
 	t.Parallel()
+	skipUnderRace(t)
 	const size, workers = 2, 4
 	x := kvcache.NewIndex(kvcache.Options{MaxBytes: kvcache.MinBytes})
 	r := rand.New(rand.NewPCG(13, 14))
@@ -120,6 +131,7 @@ func TestBudgetNeverOvercounts(t *testing.T) {
 // A long prompt whose start is shared by everyone loses its end, not its start.
 func TestEvictionCutsTheEnd(t *testing.T) {
 	t.Parallel()
+	skipUnderRace(t)
 	const size = 1
 	x := kvcache.NewIndex(kvcache.Options{MaxBytes: kvcache.MinBytes})
 	o := x.Join("w")
@@ -152,6 +164,7 @@ func TestEvictionCutsTheEnd(t *testing.T) {
 // room without everything else having to go.
 func TestBudgetWithGapsOfAllSizes(t *testing.T) {
 	t.Parallel()
+	skipUnderRace(t)
 	const size = 1
 	x := kvcache.NewIndex(kvcache.Options{MaxBytes: 6 << 20})
 	r := rand.New(rand.NewPCG(19, 20))
