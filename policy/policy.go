@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -75,8 +76,15 @@ type Candidate struct {
 	Tie uint32 `json:"-"`
 }
 
-// Objective is what the default rule minimises.
-func (c *Candidate) Objective() time.Duration { return c.PredictedTTFT + c.Externality }
+// Objective is what the default rule minimises. It does not overflow, so that a
+// predictor may say "never" with the longest Duration.
+func (c *Candidate) Objective() time.Duration {
+	sum := c.PredictedTTFT + c.Externality
+	if c.PredictedTTFT > 0 && c.Externality > 0 && sum < 0 {
+		return math.MaxInt64
+	}
+	return sum
+}
 
 // Drop says why a candidate isn't in a plan.
 type Drop struct {
