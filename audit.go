@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/kvsteer/kvsteer/kvcache"
-	"github.com/kvsteer/kvsteer/kvcache/prompt"
 )
 
 // auditStreak is how many consecutive requests must disagree with the index for
@@ -22,12 +21,19 @@ type auditState struct {
 	before kvcache.Trust // what Suspect replaced
 }
 
+// auditable reports whether the engine's count of cached tokens says anything
+// about the index: not when the prompt's tokens were estimated, when they are
+// those of one prompt of several, or when engines don't look into their cache.
+func (s *Selection) auditable() bool {
+	return s.enc.Source.Exact() && len(s.enc.Tokens) == s.enc.Count && !s.parsed.bypass
+}
+
 // audit compares the cached tokens that the engine reported for a finished
 // request with those that the index predicted at pick time, and lowers or
 // restores the owner's trust.
-func (r *Router) audit(a *attempt, source prompt.SourceKind, u Usage) {
-	if !u.CachedKnown || source == prompt.SourceBytes || source == prompt.SourceNone {
-		return // absent is not zero, and an estimate proves nothing
+func (r *Router) audit(a *attempt, u Usage) {
+	if !u.CachedKnown {
+		return // absent is not zero
 	}
 	home := r.residency.of(a.member.ID())
 	if home == nil || a.rank >= len(home.audits) {

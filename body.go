@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"sync"
 
+	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/internal/jsonscan"
 	"github.com/kvsteer/kvsteer/internal/sse"
 	"github.com/kvsteer/kvsteer/internal/usage"
 )
@@ -13,15 +16,28 @@ import (
 // errClientGone is why a Selection is aborted whose response was closed early.
 var errClientGone = errors.New("kvsteer: the response was closed before its end")
 
+// errInAnswer is why a Selection is aborted whose answer began well and then held
+// an error. The text is the engine's, which may quote the prompt.
+var errInAnswer = errors.New("kvsteer: the engine reported an error within its answer")
+
 const readChunk = 32 << 10
 
-// peek waits for the first bytes of a response.
-func peek(body io.Reader) ([]byte, error) {
+// peek waits for the first bytes of a response; its body then begins with them.
+// It fails if the answer broke off with them, or was empty without having said so.
+func peek(resp *http.Response) error {
 	buf := make([]byte, readChunk)
 	for {
-		n, err := body.Read(buf)
-		if n > 0 || err != nil {
-			return buf[:n], err
+		n, err := resp.Body.Read(buf)
+		switch {
+		case err == nil && n == 0:
+			continue
+		case errors.Is(err, io.EOF) && n == 0 && resp.ContentLength != 0:
+			return io.ErrUnexpectedEOF
+		case err != nil && !errors.Is(err, io.EOF):
+			return err
+		default:
+			resp.Body = &peeked{first: buf[:n], err: err, rest: resp.Body}
+			return nil
 		}
 	}
 }
@@ -34,30 +50,55 @@ type peeked struct {
 }
 
 func (p *peeked) Read(b []byte) (int, error) {
+	if len(p.first) == 0 && p.err == nil {
+		return p.rest.Read(b)
+	}
+	n := copy(b, p.first)
+	p.first = p.first[n:]
 	if len(p.first) > 0 {
-		n := copy(b, p.first)
-		p.first = p.first[n:]
 		return n, nil
 	}
-	if p.err != nil {
-		return 0, p.err
-	}
-	return p.rest.Read(b)
+	return n, p.err // with the last bytes: a reader may never come back for it
 }
 
 func (p *peeked) Close() error { return p.rest.Close() }
 
-// cancelBody releases the context of an attempt when its body is closed.
-type cancelBody struct {
+// attemptBody is the body of a worker's answer: it keeps the Selection from being
+// taken for forgotten while a read waits, reports a worker that breaks off, and
+// releases the attempt's context when it is closed.
+type attemptBody struct {
 	io.ReadCloser
 
+	client context.Context //nolint:containedctx // to tell whose fault an error is
+	ctx    context.Context //nolint:containedctx // the attempt's, which cancel ends
 	cancel context.CancelCauseFunc
+	sel    *Selection
+	member *fleet.Member
+	// failure: the answer, however whole, is none that speaks for the worker.
+	failure bool
 }
 
-func (b *cancelBody) Close() error {
-	err := b.ReadCloser.Close()
+func (b *attemptBody) Read(p []byte) (int, error) {
+	b.sel.hold()
+	n, err := b.ReadCloser.Read(p)
+	b.sel.Touch()
+	switch {
+	case err == nil:
+	case !errors.Is(err, io.EOF):
+		err = because(b.ctx, err)
+		blame(b.client, b.member, err)
+	case !b.failure:
+		b.member.ReportSuccess() // not before the end: some break off every answer
+	default:
+	}
+	return n, err
+}
+
+// Close cancels first, so that a read under way fails as cancelled: what the
+// client breaks off is not the worker's failure.
+func (b *attemptBody) Close() error {
 	b.cancel(nil)
-	return err
+	return b.ReadCloser.Close()
 }
 
 // ending ends a Selection once, as its body ends. The mutex lets Close come
@@ -68,6 +109,8 @@ type ending struct {
 	mu       sync.Mutex
 	reader   usage.Reader
 	complete bool // the response said that it was whole
+	failed   bool // the response holds an error in place of (more) content
+	over     bool // finish was called
 }
 
 // usage is what the response reported so far.
@@ -79,13 +122,18 @@ func (e *ending) usage() Usage {
 	}
 }
 
-// finish is called with the error that ended reading, or errClientGone.
+// finish is called with the error that ended reading, or errClientGone. What
+// usage was reported until then counts in any case.
 func (e *ending) finish(err error) {
-	if errors.Is(err, io.EOF) || e.complete {
-		e.sel.Done(e.usage())
-		return
+	e.over = true
+	switch {
+	case e.failed:
+		err = errInAnswer
+	case errors.Is(err, io.EOF) || e.complete:
+		err = nil
+	default:
 	}
-	e.sel.Abort(err)
+	e.sel.end(e.usage(), err, false)
 }
 
 // plainBody passes bytes through and ends the Selection with them: an error
@@ -103,7 +151,6 @@ func newPlainBody(src io.ReadCloser, sel *Selection, cause error) *plainBody {
 
 func (b *plainBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	b.sel.touch()
 	switch {
 	case err == nil:
 	case errors.Is(err, io.EOF) && b.cause == nil:
@@ -125,9 +172,9 @@ func (b *plainBody) Close() error {
 type jsonBody struct {
 	ending
 
-	src  io.ReadCloser
-	kept []byte
-	over bool
+	src   io.ReadCloser
+	kept  []byte
+	large bool // beyond maxKept
 }
 
 // maxKept bounds how much of a JSON response is kept to read its usage from; the
@@ -142,24 +189,40 @@ func (b *jsonBody) Read(p []byte) (int, error) {
 	n, err := b.src.Read(p)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.sel.touch()
-	if b.over = b.over || len(b.kept)+n > maxKept; b.over {
+	if b.over {
+		return n, err
+	}
+	if b.large = b.large || len(b.kept)+n > maxKept; b.large {
 		b.kept = nil
 	} else {
 		b.kept = append(b.kept, p[:n]...)
 	}
 	if err != nil {
-		b.reader.Read(b.kept)
-		b.finish(err)
+		b.conclude(err)
 	}
 	return n, err
 }
 
-func (b *jsonBody) Close() error {
+// conclude reads what was kept. A decoder stops at the end of the value and never
+// asks for the EOF after it: a whole value is a whole answer. b.mu is held.
+func (b *jsonBody) conclude(err error) {
+	if b.over {
+		return
+	}
+	if v, bad := jsonscan.ParseValue(b.kept, 0); bad == nil && v.Kind() == jsonscan.KindObject {
+		b.complete = true
+		b.failed = b.reader.Read(b.kept).Has(usage.Failed)
+	}
+	b.kept = nil
+	b.finish(err)
+}
+
+func (b *jsonBody) Close() (err error) {
+	defer func() { err = b.src.Close() }() // even if a hook panics
 	b.mu.Lock()
-	b.finish(errClientGone)
-	b.mu.Unlock()
-	return b.src.Close()
+	defer b.mu.Unlock()
+	b.conclude(errClientGone)
+	return nil
 }
 
 // streamBody passes server-sent events through, watching for the first token,
@@ -209,7 +272,6 @@ func (b *streamBody) Read(p []byte) (int, error) {
 func (b *streamBody) observe(p []byte, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.sel.touch()
 	b.pending, b.sent = b.pending[:0], 0
 	b.scan.Feed(p, b.event)
 	if err != nil {
@@ -228,6 +290,7 @@ func (b *streamBody) event(ev sse.Event) {
 		if c.Has(usage.Content) {
 			b.sel.FirstToken()
 		}
+		b.failed = b.failed || c.Has(usage.Failed)
 		drop = c.Has(usage.UsageOnly)
 		switch string(ev.Name) {
 		case "message_stop", "response.completed", "response.incomplete", "response.failed":
@@ -240,9 +303,12 @@ func (b *streamBody) event(ev sse.Event) {
 	}
 }
 
-func (b *streamBody) Close() error {
+func (b *streamBody) Close() (err error) {
+	defer func() { err = b.src.Close() }() // even if a hook panics
 	b.mu.Lock()
-	b.finish(errClientGone)
-	b.mu.Unlock()
-	return b.src.Close()
+	defer b.mu.Unlock()
+	if !b.over {
+		b.finish(errClientGone)
+	}
+	return nil
 }

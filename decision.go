@@ -17,7 +17,8 @@ type Decision struct {
 	ID    uint64 `json:"id"`
 	API   string `json:"api"`
 	Model string `json:"model"`
-	// Attempt counts from 1; later attempts follow the same plan.
+	// Attempt counts from 1. Each attempt has a Decision of its own, made without
+	// the workers that were tried before.
 	Attempt int `json:"attempt"`
 	// Rule is the policy rule that decided.
 	Rule string `json:"rule"`
@@ -31,8 +32,9 @@ type Decision struct {
 	// Chosen is the index of the chosen candidate in Candidates, -1 if none was.
 	Chosen     int                 `json:"chosen"`
 	Candidates []DecisionCandidate `json:"candidates"`
-	// Took is the time that the decision itself took, waiting for an engine's
-	// tokenizer included.
+	// Took is the time that this decision itself took, in nanoseconds: for the
+	// first attempt waiting for an engine's tokenizer included, for later ones the
+	// attempts before excluded.
 	Took time.Duration `json:"took_ns"`
 }
 
@@ -41,7 +43,7 @@ type DecisionCandidate struct {
 	policy.Candidate
 	// TrustState is the candidate's [kvcache.Trust] by name.
 	TrustState string `json:"trust"`
-	// Rank in the plan from 1; 0 if the candidate was dropped.
+	// Place is the candidate's rank in the plan from 1; 0 if it was dropped.
 	Place int `json:"place"`
 	// DroppedBy is the rule and condition that dropped it.
 	DroppedBy string `json:"dropped_by,omitempty"`

@@ -57,6 +57,8 @@ func (ev *evaluation) reset() {
 	ev.cands, ev.refs, ev.feats = ev.cands[:0], ev.refs[:0], ev.feats[:0]
 	ev.preds, ev.owners, ev.hits = ev.preds[:0], ev.owners[:0], ev.hits[:0]
 	ev.used = 0
+	// A Policy that leaves the plan alone rejects; it must not get another's.
+	ev.plan.Rule, ev.plan.Order, ev.plan.Dropped = "", ev.plan.Order[:0], ev.plan.Dropped[:0]
 }
 
 // keysFor returns the index of the keyset, computing it at its first use.
@@ -99,7 +101,7 @@ func (r *Router) evaluate(s *Selection, ev *evaluation) {
 		ev.cands[i].PredictedTTFT = ev.preds[i].TTFT
 		ev.cands[i].Externality = ev.preds[i].Externality
 	}
-	req := policy.Request{Model: s.parsed.model, API: s.parsed.req.API.String(), PromptTokens: s.enc.Count}
+	req := policy.Request{Model: s.parsed.model, API: s.parsed.api.String(), PromptTokens: s.enc.Count}
 	r.opts.policy.Evaluate(&req, ev.cands, &ev.plan)
 }
 
@@ -218,13 +220,13 @@ func (r *Router) book(s *Selection, ev *evaluation, number int) {
 }
 
 // decide records the evaluation.
-func (r *Router) decide(s *Selection, ev *evaluation, number int) *Decision {
+func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Time) *Decision {
 	d := &Decision{
-		API: s.parsed.req.API.String(), Model: s.parsed.model, Attempt: number, Rule: ev.plan.Rule,
+		API: s.parsed.api.String(), Model: s.parsed.model, Attempt: number, Rule: ev.plan.Rule,
 		TokenSource: s.enc.Source.String(), PromptTokens: s.enc.Count,
 		Degradations: degradations(&s.enc), Chosen: -1,
 		Candidates: make([]DecisionCandidate, len(ev.cands)),
-		Took:       r.opts.now().Sub(s.began),
+		Took:       r.opts.now().Sub(began),
 	}
 	for i := range ev.cands {
 		d.Candidates[i] = DecisionCandidate{Candidate: ev.cands[i], TrustState: ev.cands[i].Trust.String()}

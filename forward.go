@@ -2,15 +2,19 @@ package kvsteer
 
 import (
 	"bytes"
-	"encoding/json"
+	"errors"
 	"io"
 	"mime"
+	"net"
 	"net/http"
+	"net/url"
 	"path"
-	"strconv"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/internal/jsonscan"
 )
 
 // DefaultForward lets through what clients of an inference API call: paths below
@@ -34,7 +38,8 @@ func DefaultForward(r *http.Request) bool {
 	}
 }
 
-// byLoad forwards a request that no prompt routes to the least loaded worker.
+// byLoad forwards a request that no prompt routes to the least loaded worker, and
+// to the next one while nothing can have happened yet.
 func (t *Transport) byLoad(req *http.Request) (*http.Response, error) {
 	r := t.router
 	if !t.forward(req) {
@@ -48,6 +53,7 @@ func (t *Transport) byLoad(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, &Error{Code: CodeClosed, Message: "the router was closed"}
 	}
+	model := ""
 	if n := req.ContentLength; n > 0 && n <= r.opts.maxBody {
 		// An engine may answer before it has read everything, and a server closes
 		// the body it is reading from as soon as it answers: have it whole.
@@ -55,30 +61,93 @@ func (t *Transport) byLoad(req *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
+		model = modelIn(req.Header, body)
 		req = req.Clone(req.Context())
 		setBody(req, body)
 	}
-	m := leastLoaded(r.fleet.Snapshot().Members())
-	if m == nil {
-		closeBody(req)
-		return nil, &Error{Code: CodeNoCandidates, Message: "no healthy worker at the moment", RetryAfter: retrySoon}
-	}
-	booking := m.Begin(0, fleet.Work{})
-	out := req.Clone(req.Context())
-	out.URL = join(m.URL(), req.URL)
-	out.Host = ""
-	out.RequestURI = ""
-	strip(out.Header)
-	resp, err := t.base.RoundTrip(out)
-	if err != nil {
-		booking.End()
+	var tried []*fleet.Member
+	for {
+		m, booking := r.bookLeastLoaded(model, tried)
+		if m == nil && len(tried) == 0 {
+			closeBody(req)
+			return nil, &Error{Code: CodeNoCandidates, Message: "no healthy worker at the moment", RetryAfter: retrySoon}
+		}
+		if m == nil {
+			return nil, &Error{Code: CodeUpstream, Message: "no worker could be reached", RetryAfter: retrySoon}
+		}
+		resp, err := t.send(req, m, booking)
+		if err == nil {
+			return resp, nil
+		}
 		if req.Context().Err() != nil {
 			return nil, canceled(req.Context())
 		}
 		m.ReportFailure(err)
-		return nil, &Error{Code: CodeUpstream, Message: "the worker could not be reached", Err: err}
+		tried = append(tried, m)
+		if len(tried) >= r.opts.maxAttempts || !repeatable(req, err) {
+			return nil, &Error{Code: CodeUpstream, Message: "the worker could not be reached", Err: err}
+		}
+		if req.GetBody != nil {
+			body, err := req.GetBody()
+			if err != nil {
+				return nil, &Error{Code: CodeUpstream, Message: "the body can't be sent again", Err: err}
+			}
+			req = req.Clone(req.Context())
+			req.Body = body
+		}
 	}
-	resp.Body = &bookedBody{ReadCloser: resp.Body, booking: booking}
+}
+
+// modelIn reads the model that a JSON body names, "" if it names none.
+func modelIn(h http.Header, body []byte) string {
+	if mediaType(h) != "application/json" {
+		return ""
+	}
+	o, err := jsonscan.Parse(body, 0)
+	if err != nil {
+		return "" // the engine will say so
+	}
+	name, _ := o.Value("model").Str()
+	return name
+}
+
+// repeatable reports whether another worker may be asked after err: the body is
+// still there, and either no connection came about or the method does no harm.
+func repeatable(req *http.Request, err error) bool {
+	if req.Body != nil && req.Body != http.NoBody && req.GetBody == nil {
+		return false
+	}
+	switch req.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions:
+		return true
+	default:
+		var op *net.OpError
+		return errors.As(err, &op) && op.Op == "dial"
+	}
+}
+
+// send sends the request to m and ends the booking with the answer.
+func (t *Transport) send(req *http.Request, m *fleet.Member, booking *fleet.Booking) (*http.Response, error) {
+	handed := false
+	defer func() {
+		if !handed {
+			booking.End()
+		}
+	}()
+	resp, err := t.base.RoundTrip(readdress(req, m.URL()))
+	if err != nil {
+		return nil, err
+	}
+	relocate(resp, m.URL())
+	if resp.Body == nil || resp.Body == http.NoBody {
+		return resp, nil // nobody need come back to close it
+	}
+	handed = true
+	body := bookedBody{ReadCloser: resp.Body, booking: booking}
+	resp.Body = &body
+	if w, ok := body.ReadCloser.(io.Writer); ok { // 101 Switching Protocols: it is the connection
+		resp.Body = &bookedConn{bookedBody: &body, Writer: w}
+	}
 	return resp, nil
 }
 
@@ -102,11 +171,35 @@ func (b *bookedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-func leastLoaded(members []*fleet.Member) *fleet.Member {
+// bookedConn is a bookedBody that can be written to.
+type bookedConn struct {
+	*bookedBody
+	io.Writer
+}
+
+// bookLeastLoaded books the request on the least loaded worker that takes
+// requests and was not tried. A model that the fleet knows narrows the choice to
+// those that serve it. Looking and booking are one step, as for a prompt.
+func (r *Router) bookLeastLoaded(model string, tried []*fleet.Member) (*fleet.Member, *fleet.Booking) {
+	snap := r.fleet.Snapshot()
+	members := snap.Serving(model)
+	if len(members) == 0 {
+		members = snap.Members()
+	}
+	r.pickMu.Lock()
+	defer r.pickMu.Unlock()
+	m := leastLoaded(members, tried)
+	if m == nil {
+		return nil, nil
+	}
+	return m, m.Begin(0, fleet.Work{})
+}
+
+func leastLoaded(members, tried []*fleet.Member) *fleet.Member {
 	var best *fleet.Member
 	least := 0
 	for _, m := range members {
-		if !m.Routable() {
+		if !m.Routable() || slices.Contains(tried, m) {
 			continue
 		}
 		n := 0
@@ -118,43 +211,6 @@ func leastLoaded(members []*fleet.Member) *fleet.Member {
 		}
 	}
 	return best
-}
-
-type modelList struct {
-	Object string      `json:"object"`
-	Data   []modelItem `json:"data"`
-}
-
-type modelItem struct {
-	ID          string  `json:"id"`
-	Object      string  `json:"object"`
-	OwnedBy     string  `json:"owned_by"`
-	Parent      *string `json:"parent"`
-	MaxModelLen int     `json:"max_model_len,omitempty"`
-}
-
-// models answers GET /v1/models with the union of what the fleet serves.
-func (t *Transport) models(req *http.Request) (*http.Response, error) {
-	list := modelList{Object: "list", Data: []modelItem{}}
-	for _, m := range t.router.fleet.Snapshot().Models() {
-		item := modelItem{ID: m.Name, Object: "model", OwnedBy: "kvsteer", MaxModelLen: m.MaxModelLen}
-		if m.Parent != "" {
-			item.Parent = &m.Parent
-		}
-		list.Data = append(list.Data, item)
-	}
-	body, err := json.Marshal(list)
-	if err != nil {
-		return nil, &Error{Code: CodeUpstream, Err: err}
-	}
-	return &http.Response{
-		StatusCode: http.StatusOK, Status: "200 OK", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{
-			"Content-Type":   {"application/json"},
-			"Content-Length": {strconv.Itoa(len(body))},
-		},
-		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: req,
-	}, nil
 }
 
 func mediaType(h http.Header) string {
@@ -183,14 +239,20 @@ func closeBody(req *http.Request) {
 }
 
 // maxDrain is how much of an unwanted answer is read so that its connection can
-// be used again.
-const maxDrain = 64 << 10
+// be used again, drainTime how long that may take.
+const (
+	maxDrain  = 64 << 10
+	drainTime = 100 * time.Millisecond
+)
 
 func discard(resp *http.Response) {
 	if resp == nil {
 		return
 	}
 	if n := resp.ContentLength; n >= 0 && n <= maxDrain {
+		if b, ok := resp.Body.(*attemptBody); ok {
+			defer time.AfterFunc(drainTime, func() { b.cancel(nil) }).Stop()
+		}
 		_, _ = io.CopyN(io.Discard, resp.Body, n) // best effort
 	}
 	_ = resp.Body.Close()
@@ -212,4 +274,50 @@ func appendAll(buf []byte, r io.Reader) ([]byte, error) {
 			return buf, err
 		}
 	}
+}
+
+// readdress returns a copy of the request for the worker at base, without what
+// only the router may say.
+func readdress(req *http.Request, base *url.URL) *http.Request {
+	out := req.Clone(req.Context())
+	out.URL = join(base, req.URL)
+	out.Host = ""
+	out.RequestURI = ""
+	strip(out.Header)
+	return out
+}
+
+// relocate makes a redirect to the worker itself relative, so that it leads back
+// to the gateway and does not tell the worker's address.
+func relocate(resp *http.Response, base *url.URL) {
+	loc := resp.Header.Get("Location")
+	if loc == "" {
+		return
+	}
+	u, err := url.Parse(loc)
+	if err != nil || u.Host == "" || u.Host != base.Host {
+		return
+	}
+	u.Scheme, u.Host, u.User = "", "", nil
+	if prefix := strings.TrimSuffix(base.EscapedPath(), "/"); prefix != "" && strings.HasPrefix(u.EscapedPath(), prefix+"/") {
+		u.Path = strings.TrimPrefix(u.Path, strings.TrimSuffix(base.Path, "/"))
+		u.RawPath = ""
+	}
+	if strings.HasPrefix(u.Path, "//") {
+		return // would name another host
+	}
+	resp.Header.Set("Location", u.String())
+}
+
+// join puts the request's path and query behind the worker's base address.
+func join(base, req *url.URL) *url.URL {
+	u := *base
+	prefix := strings.TrimSuffix(base.Path, "/")
+	u.Path = prefix + req.Path
+	u.RawPath = ""
+	if req.RawPath != "" || base.RawPath != "" {
+		u.RawPath = strings.TrimSuffix(base.EscapedPath(), "/") + req.EscapedPath()
+	}
+	u.RawQuery = req.RawQuery
+	return &u
 }

@@ -1,6 +1,7 @@
 package kvsteer
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/kvsteer/kvsteer/kvcache"
@@ -43,7 +44,8 @@ type Outcome struct {
 	TTFT time.Duration
 	// Duration is the time from Select to the end.
 	Duration time.Duration
-	// Usage is what the engine reported.
+	// Usage is what the engine reported, of an answer that broke off what it had
+	// reported until then.
 	Usage Usage
 	// CachedPredicted is the cached tokens that the router predicted for the
 	// worker that served.
@@ -69,21 +71,26 @@ type hookSet struct {
 	outcome  []HookOutcome
 	trust    []HookTrust
 	reap     []HookReap
+	// strangers are the types of what is no hook.
+	strangers []string
 }
 
 func (h *hookSet) add(v any) {
-	if x, ok := v.(HookDecision); ok {
-		h.decision = append(h.decision, x)
+	known := addTo(&h.decision, v)
+	known = addTo(&h.outcome, v) || known
+	known = addTo(&h.trust, v) || known
+	known = addTo(&h.reap, v) || known
+	if !known {
+		h.strangers = append(h.strangers, fmt.Sprintf("%T", v))
 	}
-	if x, ok := v.(HookOutcome); ok {
-		h.outcome = append(h.outcome, x)
+}
+
+func addTo[H any](list *[]H, v any) bool {
+	h, ok := v.(H)
+	if ok {
+		*list = append(*list, h)
 	}
-	if x, ok := v.(HookTrust); ok {
-		h.trust = append(h.trust, x)
-	}
-	if x, ok := v.(HookReap); ok {
-		h.reap = append(h.reap, x)
-	}
+	return ok
 }
 
 func (h *hookSet) onTrust(c TrustChange) {

@@ -2,6 +2,7 @@ package kvsteer
 
 import (
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
@@ -106,7 +107,8 @@ func WithIndex(idx kvcache.Options) Option {
 	return optionFunc(func(o *options) { o.index = idx })
 }
 
-// WithHooks adds observers; each value implements at least one Hook interface.
+// WithHooks adds observers; each value implements at least one Hook interface,
+// else New fails.
 func WithHooks(hooks ...any) Option {
 	return optionFunc(func(o *options) {
 		for _, h := range hooks {
@@ -138,7 +140,7 @@ func WithMaxBody(n int64) Option {
 		if n < 1 {
 			n = DefaultMaxBody
 		}
-		o.maxBody = n
+		o.maxBody = min(n, math.MaxInt64-1) // one more is read to see that there is more
 	})
 }
 
@@ -153,8 +155,8 @@ func WithMaxAttempts(n int) Option {
 	})
 }
 
-// WithMaxIdle sets after how long without a sign of life (FirstToken, Next, or
-// bytes passing a Transport) a Selection is taken for forgotten and released.
+// WithMaxIdle sets after how long without a sign of life (FirstToken, Touch, Next,
+// or a Transport waiting for bytes) a Selection is taken for forgotten and released.
 // Values below 1 mean DefaultMaxIdle.
 func WithMaxIdle(d time.Duration) Option {
 	return optionFunc(func(o *options) {

@@ -19,12 +19,13 @@ const (
 	Embeddings      = prompt.Embeddings  // POST /v1/embeddings
 )
 
-// Request is what a Router decides about. It is read during the call and its
-// Body until the Selection ends; neither is modified.
+// Request is what a Router decides about. The Request itself is read during the
+// call only, its Body and TokenIDs until the Selection ends; nothing is modified.
 type Request struct {
 	// API is required.
 	API API
-	// Model overrides the body's model field for the decision when not empty.
+	// Model overrides the body's model field when not empty: it is what is decided
+	// about, and what [Selection.Body] then names.
 	Model string
 	// Body is the JSON request as the client sent it. It may be empty when Model
 	// and TokenIDs are given.
@@ -57,14 +58,20 @@ func (u Usage) Prompt() int { return u.Uncached + u.CacheRead + u.CacheWrite }
 
 // parsed is a request whose body was read once.
 type parsed struct {
-	req    *Request
+	api    API
+	body   []byte // to send
 	object jsonscan.Object
 	model  string
 	salt   string
+	// bypass: engines compute the whole prompt, cached or not.
+	bypass bool
 }
 
 func (o *options) parse(req *Request) (parsed, error) {
-	p := parsed{req: req, model: req.Model}
+	p := parsed{api: req.API, model: req.Model, body: req.Body}
+	if req.API.Path() == "" {
+		return p, badRequest(nil, "Request.API is none of those that carry a prompt")
+	}
 	if int64(len(req.Body)) > o.maxBody {
 		return p, tooLarge(o.maxBody)
 	}
@@ -74,13 +81,15 @@ func (o *options) parse(req *Request) (parsed, error) {
 		}
 		return p, nil
 	}
-	object, err := jsonscan.Parse(req.Body, 0)
-	if err != nil {
-		return p, badRequest(err, "the body is not a JSON object")
+	err := p.scan()
+	if err == nil && p.model != "" {
+		err = p.rename()
 	}
-	p.object = object
+	if err != nil {
+		return p, badRequest(nil, "the body is not a JSON object: %v", err) // a position, never text
+	}
 	if p.model == "" {
-		v, ok := object.Get("model")
+		v, ok := p.object.Get("model")
 		if !ok {
 			return p, badRequest(nil, `the body has no "model"`)
 		}
@@ -90,6 +99,34 @@ func (o *options) parse(req *Request) (parsed, error) {
 		}
 		p.model = name
 	}
-	p.salt = prompt.Salt(object)
+	p.salt = prompt.Salt(p.object)
+	p.bypass = bypasses(p.object)
 	return p, nil
+}
+
+func (p *parsed) scan() (err error) {
+	p.object, err = jsonscan.Parse(p.body, 0)
+	return err
+}
+
+// rename makes the body name the model that is decided about.
+func (p *parsed) rename() error {
+	var e jsonscan.Edit
+	e.SetString("model", p.model)
+	body, err := e.Apply(p.object)
+	if err != nil || len(body) == len(p.body) && &body[0] == &p.body[0] {
+		return err
+	}
+	p.body = body
+	return p.scan()
+}
+
+// bypasses reports whether the request wants log probabilities of its prompt,
+// for which engines compute all of it.
+func bypasses(o jsonscan.Object) bool {
+	if o.Value("prompt_logprobs").Exists() {
+		return true
+	}
+	echo, _ := o.Value("echo").Bool()
+	return echo && o.Value("logprobs").Exists()
 }

@@ -1,20 +1,22 @@
 package kvsteer
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"math"
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 )
 
 // WriteError answers an HTTP request with err, in the dialect of the request's
 // path (OpenAI's or Anthropic's error object), with the status of its code and a
-// Retry-After header where one applies. An err that holds no *Error is answered
+// Retry-After header, in whole seconds rounded up, where one applies. Causes are
+// not shown; they may name internal addresses. A request whose deadline passed is
+// answered as 504. An err that holds no *Error is answered
 // as 502 without its text.
 //
 // Its signature is that of httputil.ReverseProxy's ErrorHandler.
@@ -27,15 +29,17 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	if message == "" {
 		message = e.Code.String()
 	}
-	if e.Code == CodeBadRequest && e.Err != nil {
-		message += ": " + e.Err.Error() // positions in the body, never its text
+	status := e.Code.HTTPStatus()
+	if e.Code == CodeCanceled && errors.Is(err, context.DeadlineExceeded) {
+		// The client need not be gone: somebody on the way bounded the request.
+		status, message = http.StatusGatewayTimeout, "the request's deadline passed before there was an answer"
 	}
 	if e.RetryAfter > 0 {
 		secs := int64(math.Ceil(e.RetryAfter.Seconds()))
 		w.Header().Set("Retry-After", strconv.FormatInt(secs, 10))
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(e.Code.HTTPStatus())
+	w.WriteHeader(status)
 	// The client may be gone; there is nobody left to tell.
 	_ = json.NewEncoder(w).Encode(errorBody(r.URL.Path, e.Code, message))
 }
@@ -69,17 +73,4 @@ func errorBody(path string, code Code, message string) any {
 	return openAIError{Error: openAIErrorDetail{
 		Message: message, Type: info.kind, Code: strings.ReplaceAll(info.name, " ", "_"),
 	}}
-}
-
-// retryAfterHeader reads a Retry-After header in either of its forms; 0 if there
-// is none that makes sense.
-func retryAfterHeader(h http.Header, now time.Time) time.Duration {
-	v := h.Get("Retry-After")
-	if secs, err := strconv.Atoi(v); err == nil && secs > 0 {
-		return time.Duration(secs) * time.Second
-	}
-	if at, err := http.ParseTime(v); err == nil && at.After(now) {
-		return at.Sub(now)
-	}
-	return 0
 }

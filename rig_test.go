@@ -38,6 +38,8 @@ type rig struct {
 	router   *kvsteer.Router
 	gateway  *httptest.Server
 	observed *recorder
+	// transport is what the gateway sends with.
+	transport *kvsteer.Transport
 }
 
 type rigConfig struct {
@@ -79,6 +81,7 @@ func newRig(t *testing.T, c rigConfig) *rig {
 	r.router, err = kvsteer.New(opts...)
 	require.NoError(t, err)
 	transport := kvsteer.NewTransport(r.router, c.transport)
+	r.transport = transport
 	r.gateway = httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite: func(*httputil.ProxyRequest) {}, Transport: transport, ErrorHandler: kvsteer.WriteError,
 		ErrorLog: log.New(io.Discard, "", 0), // it logs every answer that broke off

@@ -3,6 +3,7 @@ package kvsteer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -56,6 +57,10 @@ func New(opts ...Option) (*Router, error) {
 	if o.policy == nil || o.now == nil {
 		return nil, errors.New("kvsteer: WithPolicy and WithClock take no nil")
 	}
+	if len(o.hooks.strangers) > 0 {
+		return nil, fmt.Errorf("kvsteer: WithHooks: %s implements no Hook interface; check its methods' signatures",
+			strings.Join(o.hooks.strangers, ", "))
+	}
 	r := &Router{
 		opts: o, fleet: o.fleet, encoder: o.encoder, predictor: o.predictor,
 		stop: make(chan struct{}),
@@ -107,9 +112,16 @@ func (r *Router) Select(ctx context.Context, req *Request) (*Selection, error) {
 	if err != nil {
 		return nil, err
 	}
+	handed := false
+	defer func() {
+		if b := s.attempt.booking; b != nil && !handed {
+			b.End() // a hook or policy panicked: nobody else could
+		}
+	}()
 	if err := r.pick(s, 1); err != nil {
 		return nil, err
 	}
+	handed = true
 	r.live.add(s)
 	return s, nil
 }
@@ -123,10 +135,8 @@ func (r *Router) Explain(ctx context.Context, req *Request) (*Decision, error) {
 	}
 	ev := r.evaluation()
 	defer r.release(ev)
-	r.pickMu.Lock()
-	r.evaluate(s, ev)
-	r.pickMu.Unlock()
-	d := r.decide(s, ev, 1)
+	r.look(s, ev)
+	d := r.decide(s, ev, 1, s.began)
 	if len(ev.plan.Order) == 0 {
 		return d, r.nobody(s, ev)
 	}
@@ -147,13 +157,13 @@ func (r *Router) prepare(ctx context.Context, req *Request) (*Selection, error) 
 	if err != nil {
 		return nil, err
 	}
-	s.parsed, s.body = p, req.Body
+	s.parsed = p
 	snap := r.fleet.Snapshot()
 	if len(snap.Serving(p.model)) == 0 {
 		return nil, unservable(p.model, snap)
 	}
 	s.enc, err = r.encoder.Encode(ctx, &prompt.Request{
-		API: req.API, Model: p.model, Body: req.Body, Object: p.object,
+		API: req.API, Model: p.model, Body: p.body, Object: p.object,
 		TokenIDs: req.TokenIDs, Engine: r.tokenizingEngine(snap.ForModel(p.model)),
 	})
 	if err != nil {
@@ -167,9 +177,9 @@ func (r *Router) prepare(ctx context.Context, req *Request) (*Selection, error) 
 }
 
 // unservable says why a model has no worker: unknown to the fleet, or, while
-// workers have yet to report what they serve, not known yet.
+// there are no workers or they have yet to report what they serve, not known yet.
 func unservable(model string, snap *fleet.Snapshot) *Error {
-	if snap.Pending() > 0 {
+	if snap.Pending() > 0 || len(snap.Members()) == 0 {
 		return &Error{
 			Code: CodeNoCandidates, RetryAfter: retrySoon,
 			Message: "no healthy worker is known to serve the model " + quote(model) + " yet",
@@ -199,26 +209,44 @@ func (r *Router) tokenizingEngine(members []*fleet.Member) prompt.Engine {
 // pick chooses a worker for s, books the request on it and tells the hooks. For
 // a second attempt the caller holds s.mu.
 func (r *Router) pick(s *Selection, number int) *Error {
+	began := s.began
+	if number > 1 {
+		began = r.opts.now()
+	}
 	ev := r.evaluation()
 	defer r.release(ev)
-
-	r.pickMu.Lock()
-	r.evaluate(s, ev)
-	if len(ev.plan.Order) == 0 {
-		r.pickMu.Unlock()
+	id := r.choose(s, ev, number)
+	if id == 0 {
 		return r.nobody(s, ev)
 	}
-	r.book(s, ev, number)
-	r.decisions++
-	id := r.decisions
-	r.pickMu.Unlock()
-
-	s.decision = r.decide(s, ev, number)
+	s.decision = r.decide(s, ev, number, began)
 	s.decision.ID = id
 	for _, h := range r.opts.hooks.decision {
 		h.OnDecision(s.decision)
 	}
 	return nil
+}
+
+// look evaluates without booking. Like choose it lets go of the lock even when a
+// Policy or a Predictor panics: they are the user's code.
+func (r *Router) look(s *Selection, ev *evaluation) {
+	r.pickMu.Lock()
+	defer r.pickMu.Unlock()
+	r.evaluate(s, ev)
+}
+
+// choose evaluates and books, and returns the decision's number; 0 if nobody
+// could be chosen.
+func (r *Router) choose(s *Selection, ev *evaluation, number int) uint64 {
+	r.pickMu.Lock()
+	defer r.pickMu.Unlock()
+	r.evaluate(s, ev)
+	if len(ev.plan.Order) == 0 {
+		return 0
+	}
+	r.book(s, ev, number)
+	r.decisions++
+	return r.decisions
 }
 
 // retrySoon is the advice when workers exist but none can take requests: about
@@ -267,7 +295,9 @@ func (r *Router) sweep() {
 	for _, s := range r.live.idleSince(now.Add(-r.opts.maxIdle)) {
 		age := now.Sub(s.began)
 		id := s.Decision().ID
-		s.end(Usage{}, errReaped, true)
+		if !s.end(Usage{}, errReaped, true) {
+			continue // its owner was faster after all
+		}
 		if l := r.opts.logger; l != nil {
 			l.Warn("kvsteer: released a Selection that was never ended",
 				slog.Uint64("decision", id), slog.Duration("age", age))

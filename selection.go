@@ -21,9 +21,11 @@ type Target struct {
 	// data-parallel rank.
 	Worker, Instance string
 	Rank             int
-	// URL is the worker's base address; append the request's path.
+	// URL is the worker's base address; append the request's path. It must not be
+	// modified.
 	URL *url.URL
-	// Header holds what must be set on the request. It may be nil.
+	// Header holds what must be set on the request. It may be nil and must not be
+	// modified.
 	Header http.Header
 }
 
@@ -44,7 +46,6 @@ type Selection struct {
 	mu       sync.Mutex
 	attempt  attempt
 	tried    []string
-	body     []byte
 	decision *Decision
 	ended    bool
 }
@@ -76,11 +77,7 @@ func (s *Selection) Target() Target {
 
 // Body returns the bytes to send: the client's own but for fields that the
 // decision had to change. It must not be modified.
-func (s *Selection) Body() []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.body
-}
+func (s *Selection) Body() []byte { return s.parsed.body }
 
 // Decision returns why the current attempt goes where it goes.
 func (s *Selection) Decision() *Decision {
@@ -95,11 +92,13 @@ func (s *Selection) Decision() *Decision {
 func (s *Selection) FirstToken() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := s.router.opts.now()
+	if s.touched.Load() != math.MaxInt64 { // held: a Transport looks after it
+		s.touched.Store(now.UnixNano())
+	}
 	if s.ended || s.attempt.ttft != 0 {
 		return
 	}
-	now := s.router.opts.now()
-	s.touched.Store(now.UnixNano())
 	s.attempt.ttft = max(now.Sub(s.attempt.began), 1)
 	s.attempt.booking.FirstToken()
 	if s.attempt.number == 1 {
@@ -107,10 +106,11 @@ func (s *Selection) FirstToken() {
 	}
 }
 
-// touch is a sign of life.
-func (s *Selection) touch() { s.touched.Store(s.router.opts.now().UnixNano()) }
+// Touch is a sign of life. Whoever drives a Selection by hand calls it as parts of
+// a long answer pass, so that it is not taken for forgotten; a Transport does.
+func (s *Selection) Touch() { s.touched.Store(s.router.opts.now().UnixNano()) }
 
-// hold keeps a Selection from being taken for forgotten until the next touch.
+// hold keeps a Selection from being taken for forgotten until the next Touch.
 func (s *Selection) hold() { s.touched.Store(math.MaxInt64) }
 
 // Done ends the request: it was answered. Pass the zero Usage when the engine
@@ -126,11 +126,12 @@ func (s *Selection) Abort(reason error) {
 	s.end(Usage{}, reason, false)
 }
 
-func (s *Selection) end(u Usage, reason error, reaped bool) {
+// end reports whether this call did it.
+func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 	s.mu.Lock()
 	if s.ended {
 		s.mu.Unlock()
-		return
+		return false
 	}
 	s.ended = true
 	s.attempt.booking.End()
@@ -139,9 +140,11 @@ func (s *Selection) end(u Usage, reason error, reaped bool) {
 
 	r := s.router
 	r.live.remove(s)
-	r.audit(&a, s.enc.Source, u)
+	if s.auditable() {
+		r.audit(&a, u)
+	}
 	if len(r.opts.hooks.outcome) == 0 {
-		return
+		return true
 	}
 	o := &Outcome{
 		Decision: d, TTFT: a.ttft, Duration: r.opts.now().Sub(s.began), Usage: u,
@@ -150,14 +153,15 @@ func (s *Selection) end(u Usage, reason error, reaped bool) {
 	for _, h := range r.opts.hooks.outcome {
 		h.OnOutcome(o)
 	}
+	return true
 }
 
 // Next gives up the current attempt because of cause and chooses the next
 // worker, never one that was tried before; every constraint is checked again. On
 // success Target, Body and Decision speak of the new attempt. It fails when the
 // first token has been seen, when the attempts are used up, or when nobody is
-// left; the Selection is then still the owner's to end, and the error is a
-// [CodeUpstream] that wraps cause, or tells that the Selection has ended.
+// left; the Selection is then still the owner's to end. The error is a
+// [CodeUpstream] that wraps cause, or a [CodeCanceled] when ctx has ended.
 func (s *Selection) Next(ctx context.Context, cause error) error {
 	if cause == nil {
 		cause = errSuperseded
@@ -174,20 +178,14 @@ func (s *Selection) Next(ctx context.Context, cause error) error {
 	case ctx.Err() != nil:
 		return canceled(ctx)
 	}
-	s.touch()
+	s.Touch()
 	s.attempt.booking.End()
 	s.tried = append(s.tried, s.attempt.member.ID())
 	if err := s.router.pick(s, s.attempt.number+1); err != nil {
-		return &Error{Code: CodeUpstream, Message: "no other worker is left to try", Err: cause, RetryAfter: err.RetryAfter}
+		return &Error{Code: CodeUpstream, Message: "no other worker is left to try", Err: cause, Rule: err.Rule, RetryAfter: err.RetryAfter}
 	}
 	return nil
 }
-
-// reportFailure tells the fleet that the worker could not be reached or broke
-// off, so that it is probed at once.
-func (s *Selection) reportFailure(err error) { s.member().ReportFailure(err) }
-
-func (s *Selection) reportSuccess() { s.member().ReportSuccess() }
 
 func (s *Selection) member() *fleet.Member {
 	s.mu.Lock()

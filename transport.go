@@ -6,10 +6,10 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
+	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 )
@@ -20,8 +20,9 @@ import (
 // and releases the booking on end, error, cancellation or early Close.
 //
 // The request's URL need only have the path; scheme and host are replaced. The
-// paths of [API] are routed by prompt, GET /v1/models is answered with the union
-// of what the fleet serves, and any other path goes to the least loaded worker.
+// paths of [API] are routed by prompt, GET /v1/models (and below it one model) is
+// answered with the union of what the fleet serves, and any other path goes to
+// the least loaded worker, of those that serve the model if the body names one.
 // Errors of the router's own are *Error; [WriteError] answers a client with them.
 // A Transport is safe for concurrent use.
 type Transport struct {
@@ -54,14 +55,21 @@ type TransportOptions struct {
 // errFirstByte is why an attempt is given up whose worker went silent.
 var errFirstByte = errors.New("kvsteer: the worker sent nothing within FirstByteTimeout")
 
+// errUnhandled is why a Selection ends whose Transport panicked.
+var errUnhandled = errors.New("kvsteer: the base transport panicked")
+
 const (
 	defaultFirstByte   = 30 * time.Minute
 	dialTimeout        = 5 * time.Second
+	tlsTimeout         = 10 * time.Second
 	idlePerWorker      = 512
 	idleTimeout        = 90 * time.Second
 	headerInternal     = "X-Kvsteer-" // internal headers: stripped from what clients send
 	pathModels         = "/v1/models"
 	contentEventStream = "text/event-stream"
+	// maxPrealloc is how much memory a declared Content-Length is given before any
+	// of the body has come: clients may announce what they never send.
+	maxPrealloc = 1 << 20
 )
 
 // NewTransport returns a Transport over r. The caller closes r.
@@ -72,6 +80,7 @@ func NewTransport(r *Router, o TransportOptions) *Transport {
 			DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
 			MaxIdleConnsPerHost: idlePerWorker,
 			IdleConnTimeout:     idleTimeout,
+			TLSHandshakeTimeout: tlsTimeout,
 			DisableCompression:  true,
 		}
 	}
@@ -102,6 +111,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	case req.Method == http.MethodGet && strings.TrimSuffix(req.URL.Path, "/") == pathModels:
 		closeBody(req)
 		return t.models(req)
+	case req.Method == http.MethodGet && strings.HasPrefix(req.URL.Path, pathModels+"/"):
+		closeBody(req)
+		return t.model(req, strings.TrimPrefix(req.URL.Path, pathModels+"/"))
 	default:
 		return t.byLoad(req)
 	}
@@ -118,9 +130,16 @@ func (t *Transport) route(req *http.Request, api API) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	handed := false
+	defer func() {
+		if !handed {
+			sel.Abort(errUnhandled) // does nothing unless the base transport panicked
+		}
+	}()
 	for {
 		resp, cause := t.attempt(req, sel)
 		if resp != nil && cause == nil {
+			handed = true
 			return resp, nil
 		}
 		if ctx.Err() != nil {
@@ -135,6 +154,7 @@ func (t *Transport) route(req *http.Request, api API) (*http.Response, error) {
 		}
 		if resp != nil { // the worker's own answer says more than ours could
 			resp.Body = newPlainBody(resp.Body, sel, cause)
+			handed = true
 			return resp, nil
 		}
 		sel.Abort(cause)
@@ -147,49 +167,56 @@ func (t *Transport) route(req *http.Request, api API) (*http.Response, error) {
 // might better.
 func (t *Transport) attempt(req *http.Request, sel *Selection) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
+	var timer *time.Timer
 	if t.firstByte > 0 {
-		timer := time.AfterFunc(t.firstByte, func() { cancel(errFirstByte) })
+		timer = time.AfterFunc(t.firstByte, func() { cancel(errFirstByte) })
 		defer timer.Stop()
 	}
 	sel.hold()
-	defer sel.touch()
+	defer sel.Touch()
+	member := sel.member()
 	out, swallow := t.outgoing(req.WithContext(ctx), sel)
 	resp, err := t.base.RoundTrip(out)
 	if err != nil {
 		err = because(ctx, err)
 		cancel(nil)
-		blame(req, sel, err)
+		blame(req.Context(), member, err)
 		return nil, err
 	}
-	resp.Body = &cancelBody{ReadCloser: resp.Body, cancel: cancel}
-	if retryable(resp.StatusCode) {
+	relocate(resp, sel.Target().URL)
+	body := &attemptBody{
+		ReadCloser: resp.Body, client: req.Context(), ctx: ctx, cancel: cancel, sel: sel, member: member,
+		failure: retryable(resp.StatusCode),
+	}
+	resp.Body = body
+	if body.failure {
 		return resp, &statusError{status: resp.StatusCode}
 	}
-	sel.reportSuccess()
+	if resp.StatusCode == http.StatusOK {
+		// Nothing reaches the client before the first byte is here, so that until then
+		// another worker can be tried.
+		err = peek(resp)
+	}
+	if err == nil && timer != nil && !timer.Stop() {
+		err = errFirstByte // it went off at the last moment, and cancelled what is to come
+	}
+	if err != nil {
+		_ = body.Close() // err says more
+		blame(req.Context(), member, err)
+		return nil, err
+	}
 	if resp.StatusCode != http.StatusOK {
 		resp.Body = newPlainBody(resp.Body, sel, nil)
 		return resp, nil
 	}
-	// Nothing reaches the client before the first byte is here, so that until then
-	// another worker can be tried.
-	first, err := peek(resp.Body)
-	if len(first) == 0 && err != nil && !(errors.Is(err, io.EOF) && resp.ContentLength == 0) {
-		discard(resp)
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		err = because(ctx, err)
-		blame(req, sel, err)
-		return nil, err
-	}
-	watch(resp, &peeked{first: first, err: err, rest: resp.Body}, sel, swallow)
+	watch(resp, sel, swallow)
 	return resp, nil
 }
 
 // blame reports a failure to the fleet, unless it is the client's own doing.
-func blame(req *http.Request, sel *Selection, err error) {
-	if req.Context().Err() == nil {
-		sel.reportFailure(err)
+func blame(client context.Context, m *fleet.Member, err error) {
+	if client.Err() == nil {
+		m.ReportFailure(err)
 	}
 }
 
@@ -201,18 +228,22 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// watch puts body into resp such that the Selection learns what passes and ends
-// with it.
-func watch(resp *http.Response, body io.ReadCloser, sel *Selection, swallow bool) {
-	switch mediaType(resp.Header) {
+// watch wraps the body of resp such that the Selection learns what passes and
+// ends with it.
+func watch(resp *http.Response, sel *Selection, swallow bool) {
+	kind := mediaType(resp.Header)
+	if enc := resp.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
+		kind = "" // compressed although we asked for plain: nothing to see
+	}
+	switch kind {
 	case contentEventStream:
-		resp.Body = newStreamBody(body, sel, swallow)
+		resp.Body = newStreamBody(resp.Body, sel, swallow)
 		resp.ContentLength = -1
 		resp.Header.Del("Content-Length")
 	case "application/json":
-		resp.Body = newJSONBody(body, sel)
+		resp.Body = newJSONBody(resp.Body, sel)
 	default:
-		resp.Body = newPlainBody(body, sel, nil)
+		resp.Body = newPlainBody(resp.Body, sel, nil)
 	}
 }
 
@@ -222,13 +253,18 @@ func (t *Transport) outgoing(req *http.Request, sel *Selection) (out *http.Reque
 	target := sel.Target()
 	body := sel.Body()
 	if t.ask {
-		body, swallow = askForUsage(sel.parsed.req.API, sel.parsed.object, body)
+		body, swallow = askForUsage(sel.parsed.api, sel.parsed.object, body)
 	}
-	out = req.Clone(req.Context())
-	out.URL = join(target.URL, req.URL)
-	out.Host = ""
-	out.RequestURI = ""
-	strip(out.Header)
+	out = readdress(req, target.URL)
+	// The body is here already, so there is nothing to wait for.
+	out.Header.Del("Expect")
+	// A worker that restarted has closed connections that we keep for it, which
+	// shows only after the request was written. What another worker may be asked
+	// instead, this one may be asked again: a key without value lets net/http do
+	// so over a new connection, and is not sent.
+	if _, ok := out.Header["X-Idempotency-Key"]; !ok {
+		out.Header["X-Idempotency-Key"] = nil
+	}
 	// Usage and the first token are read from the body as it passes.
 	out.Header.Set("Accept-Encoding", "identity")
 	for k, vs := range target.Header {
@@ -247,10 +283,14 @@ func askForUsage(api API, o jsonscan.Object, body []byte) ([]byte, bool) {
 	if on, ok := o.Value("stream").Bool(); !ok || !on {
 		return body, false
 	}
-	if inner, ok := o.Value("stream_options").Field("include_usage"); ok {
-		if on, isBool := inner.Bool(); isBool && on {
-			return body, false
+	opts := o.Value("stream_options")
+	if asked := opts.Get("include_usage"); asked.Exists() {
+		if on, isBool := asked.Bool(); on || !isBool {
+			return body, false // asked for already, or malformed: the engine will say so
 		}
+	}
+	if each, _ := opts.Get("continuous_usage_stats").Bool(); each {
+		return body, false // usage would come with every chunk, which can't be taken out
 	}
 	var e jsonscan.Edit
 	e.SetIn("stream_options", "include_usage", []byte("true"))
@@ -272,7 +312,7 @@ func (t *Transport) readBody(req *http.Request) ([]byte, error) {
 	}
 	var body []byte
 	if n := req.ContentLength; n > 0 {
-		body = make([]byte, 0, n+1) // one more, so that the end is seen without growing
+		body = make([]byte, 0, min(n, maxPrealloc)+1) // one more, so that the end is seen without growing
 	}
 	body, err := appendAll(body, io.LimitReader(req.Body, limit+1))
 	switch {
@@ -315,17 +355,4 @@ func strip(h http.Header) {
 			delete(h, k)
 		}
 	}
-}
-
-// join puts the request's path and query behind the worker's base address.
-func join(base, req *url.URL) *url.URL {
-	u := *base
-	prefix := strings.TrimSuffix(base.Path, "/")
-	u.Path = prefix + req.Path
-	u.RawPath = ""
-	if req.RawPath != "" || base.RawPath != "" {
-		u.RawPath = strings.TrimSuffix(base.EscapedPath(), "/") + req.EscapedPath()
-	}
-	u.RawQuery = req.RawQuery
-	return &u
 }

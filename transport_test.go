@@ -278,7 +278,7 @@ func TestTransportErrorsAreTyped(t *testing.T) {
 	_, err = client.Do(req) //nolint:bodyclose // there is none
 	var e *kvsteer.Error
 	require.ErrorAs(t, err, &e)
-	require.Equal(t, kvsteer.CodeUnknownModel, e.Code)
+	require.Equal(t, kvsteer.CodeNoCandidates, e.Code, "an empty fleet may yet come to serve it")
 }
 
 func TestOtherPathsGoByLoad(t *testing.T) {
