@@ -168,6 +168,9 @@ func (x *Index) flush() {
 		return
 	}
 	id := c.id
+	if p := &x.slots.Load().pairs[c.s.slot]; p.Load() != int64(c.s.pairs) {
+		p.Store(int64(c.s.pairs))
+	}
 	if c.held == 0 {
 		x.removeCover(c)
 	} else {

@@ -196,6 +196,7 @@ func (c *checker) owner(s *owner) {
 	}
 	c.equal("table entries", entries, hashes)
 	c.equal("owner's pairs", pairs, s.pairs)
+	c.equal("owner's pairs for readers", c.x.Resident(s.id), s.pairs)
 	c.booked += len(s.booked.at)
 	c.orphans += len(s.orphans)
 	var last *segment

@@ -25,8 +25,8 @@ import (
 // The invariants are spelled out, and checked, by Check in export_test.go.
 
 // Index records which owner holds which block, in which tier. It is safe for
-// concurrent use: Match, Trust and BlockSize take no lock, everything else takes
-// one for a short time. It starts no goroutine and needs no closing.
+// concurrent use: Match, Trust, BlockSize and Resident take no lock, everything else
+// takes one for a short time. It starts no goroutine and needs no closing.
 //
 // Blocks are found by keys of our own; what an engine calls them matters only to
 // its own events.
@@ -65,6 +65,7 @@ type slotTable struct {
 	ids   []atomic.Uint64
 	trust []atomic.Uint32
 	size  []atomic.Int64
+	pairs []atomic.Int64
 }
 
 // holdersMax is how many owners can hold one run: as many covers as fit a chunk.
@@ -128,6 +129,7 @@ func (x *Index) Join(name string) Owner {
 	t := x.slots.Load()
 	t.trust[slot].Store(uint32(Blind))
 	t.size[slot].Store(0)
+	t.pairs[slot].Store(0)
 	t.ids[slot].Store(s.id.id)
 	return s.id
 }
@@ -138,11 +140,14 @@ func (x *Index) growSlots() {
 		return
 	}
 	n := max(8, 2*len(old.ids))
-	t := &slotTable{make([]atomic.Uint64, n), make([]atomic.Uint32, n), make([]atomic.Int64, n)}
+	t := &slotTable{
+		make([]atomic.Uint64, n), make([]atomic.Uint32, n), make([]atomic.Int64, n), make([]atomic.Int64, n),
+	}
 	for i := range old.ids {
 		t.ids[i].Store(old.ids[i].Load())
 		t.trust[i].Store(old.trust[i].Load())
 		t.size[i].Store(old.size[i].Load())
+		t.pairs[i].Store(old.pairs[i].Load())
 	}
 	x.slots.Store(t)
 }
@@ -185,6 +190,21 @@ func (x *Index) BlockSize(o Owner) int {
 		return 0
 	}
 	return size
+}
+
+// Resident returns how many blocks o holds, booked ones included; 0 for an owner
+// that left. It takes no lock: during a change it may be the figure from before,
+// and bookings whose time has come count until the next Match or change.
+func (x *Index) Resident(o Owner) int {
+	t, slot := x.slots.Load(), int(o.slot())
+	if !t.is(slot, o) {
+		return 0
+	}
+	pairs := int(t.pairs[slot].Load())
+	if !t.is(slot, o) {
+		return 0
+	}
+	return pairs
 }
 
 // Trust returns how far the knowledge of o can be relied on; [Blind] for an owner
