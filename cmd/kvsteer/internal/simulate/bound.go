@@ -4,9 +4,9 @@ import "math"
 
 // Bound is not a rule that a router could follow: all workers share one cache of
 // their summed size, and a call waits in one queue until a worker has nothing
-// left to prefill. With ShortestFirst the queue serves the least work first
-// rather than the oldest call.
-type Bound struct{ ShortestFirst bool }
+// left to prefill. The least work is served first, which makes for the lowest
+// mean; with FIFO the oldest call.
+type Bound struct{ FIFO bool }
 
 // Pick implements [Rule]; it is not used.
 func (*Bound) Pick(*State) int { return -1 }
@@ -22,7 +22,7 @@ func (b *Bound) Bind(s *State, waiting []*Job) (job, worker int) {
 	if free < 0 {
 		return -1, -1
 	}
-	if !b.ShortestFirst {
+	if b.FIFO {
 		return 0, free
 	}
 	best, least := 0, math.MaxInt

@@ -126,15 +126,23 @@ func Run(ctx context.Context, cfg Config, w *Workload, rule Rule) (*Result, erro
 	if err != nil {
 		return nil, err
 	}
+	if err := c.run(ctx); err != nil {
+		return nil, err
+	}
+	return c.out.result(c), nil
+}
+
+// run lets everything happen.
+func (c *cluster) run(ctx context.Context) error {
 	c.start()
-	const every = 1 << 14
+	const often = 1 << 14
 	for n := 0; ; n++ {
-		if n%every == 0 {
+		if n%often == 0 {
 			if err := ctx.Err(); err != nil {
-				return nil, err
+				return err
 			}
-			if cfg.Progress != nil {
-				cfg.Progress(c.now)
+			if c.cfg.Progress != nil {
+				c.cfg.Progress(c.now)
 			}
 		}
 		e, ok := c.agenda.next()
@@ -143,13 +151,13 @@ func Run(ctx context.Context, cfg Config, w *Workload, rule Rule) (*Result, erro
 		}
 		c.now = e.at
 		if err := c.happen(&e); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if c.live != 0 || len(c.waiting) != 0 {
-		return nil, fmt.Errorf("%d requests never finished", c.live+len(c.waiting))
+		return fmt.Errorf("%d requests never finished", c.live+len(c.waiting))
 	}
-	return c.out.result(c), nil
+	return nil
 }
 
 func newCluster(cfg Config, w *Workload, rule Rule) (*cluster, error) {

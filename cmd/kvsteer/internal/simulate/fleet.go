@@ -18,9 +18,10 @@ type WorkerSpec struct {
 	Count int `yaml:"count"`
 	// Class names the hardware; the predictor learns per class. "" is a class too.
 	Class string `yaml:"class"`
-	// PrefillRate is the tokens a second at which an idle engine computes one long
-	// step of a prompt's beginning. It scales the whole of sim.DefaultTiming. 0
-	// means the rate of that: an L40S with a 27B model in FP8.
+	// PrefillRate is the prompt tokens a second that the engine computes, the costs
+	// of each step and of attention apart. It scales the whole of
+	// sim.DefaultTiming: twice the rate is twice as fast in everything. 0 means the
+	// rate of that: an L40S with a 27B model in FP8.
 	PrefillRate float64 `yaml:"prefill_rate"`
 	// Speed is how many times as fast as the class's figures say; 0 means 1.
 	Speed float64 `yaml:"speed"`
@@ -98,9 +99,7 @@ func expand(specs []WorkerSpec) ([]WorkerSpec, error) {
 func (s *WorkerSpec) timing() sim.Timing {
 	t := sim.DefaultTiming()
 	if s.PrefillRate > 0 {
-		budget := float64(s.TokenBudget)
-		full := t.Base + t.PrefillToken*budget + t.PrefillPair*budget*budget/2
-		t = t.Scale(budget / s.PrefillRate / full)
+		t = t.Scale(1 / s.PrefillRate / t.PrefillToken)
 	}
 	return t.Scale(1 / s.Speed)
 }

@@ -127,6 +127,13 @@ func (c *cluster) finish(j *Job) {
 	c.end(j)
 	c.live--
 	c.out.finished(j, c.now)
+	if c.pool != nil {
+		made := (j.Call.Prompt + j.Call.Output - 1) / c.state.Workers[j.worker].BlockSize
+		c.pool.use(j.Call.Blocks[:min(made, len(j.Call.Blocks))])
+	}
+	if a, ok := c.rule.(Auditor); ok {
+		a.Done(&c.state, j, max(j.req.CachedTokens(), 0))
+	}
 	switch {
 	case len(j.rest) > 0 && !c.over(c.now):
 		c.agenda.plan(event{at: c.now, kind: arrive, job: &Job{

@@ -27,7 +27,7 @@ func (l *Late) Bind(s *State, waiting []*Job) (job, worker int) {
 		}
 		own := l.preds[i].Prefill.Seconds()
 		wait := l.preds[i].TTFT.Seconds() - own
-		if wait > l.Hold {
+		if wait > l.Hold && s.Workers[i].Prefilling > 0 {
 			continue
 		}
 		cost := own - l.Age*(s.Now-j.Arrived).Seconds()

@@ -42,8 +42,8 @@ func NewRule(name string, seed uint64) (Rule, error) {
 		return &LowestTTFT{Rng: rng}, nil
 	case "bound":
 		return &Bound{}, nil
-	case "bound-shortest":
-		return &Bound{ShortestFirst: true}, nil
+	case "bound-fifo":
+		return &Bound{FIFO: true}, nil
 	case "kvsteer":
 		return variant(params, seed)
 	default:

@@ -22,12 +22,17 @@ type Steer struct {
 	// Adjust, if not nil, may change what a candidate costs before the policy sees
 	// it, to try out objectives.
 	Adjust func(s *State, c *policy.Candidate, v *View)
+	// Refine, if not nil, may change what is known of a worker before the predictor
+	// sees it.
+	Refine func(s *State, f *kvsteer.Features, v *View)
 
 	cands  []policy.Candidate
 	feats  []kvsteer.Features
 	preds  []kvsteer.Prediction
 	plan   policy.Plan
 	errors []float64
+	// streaks of agreeing (positive) or disagreeing requests, by worker.
+	streaks []int
 }
 
 // SimulatedModel is the model name that everything is served under.
@@ -60,18 +65,26 @@ func (r *Steer) evaluate(s *State) {
 	r.cands, r.feats = r.cands[:0], r.feats[:0]
 	for i := range s.Workers {
 		v := &s.Workers[i]
+		trust := s.Index.Trust(v.Owner)
+		cached, blocks := v.CachedTokens, v.CachedBlocks
+		if trust == kvcache.Suspect || trust == kvcache.Blind {
+			cached, blocks = 0, 0
+		}
 		r.cands = append(r.cands, policy.Candidate{
 			Name: v.Name, Instance: v.Name, Type: policy.Local, Model: SimulatedModel,
 			InFlight: v.InFlight, PrefillAhead: v.PrefillTokens, Queued: v.Prefilling,
 			Running: v.Decoding, KVUsage: v.KVUsage,
-			CachedTokens: v.CachedTokens, CachedBlocks: v.CachedBlocks, Trust: kvcache.Exact,
+			CachedTokens: cached, CachedBlocks: blocks, Trust: trust,
 			Tie: r.Rng.Uint32(),
 		})
 		r.feats = append(r.feats, kvsteer.Features{
 			Model: SimulatedModel, Class: v.Class, Worker: v.Name,
-			Uncached: max(s.Call.Prompt-v.CachedTokens, 0), Cached: v.CachedTokens,
+			Uncached: max(s.Call.Prompt-cached, 0), Cached: cached,
 			AheadTokens: v.PrefillTokens, AheadPairs: float64(v.PrefillPairs), Decoding: v.Decoding,
 		})
+		if r.Refine != nil {
+			r.Refine(s, &r.feats[i], v)
+		}
 	}
 	r.preds = slices.Grow(r.preds[:0], len(r.feats))[:len(r.feats)]
 	r.Predictor.Predict(r.feats, r.preds)
@@ -101,6 +114,36 @@ func (r *Steer) FirstToken(j *Job, ttft time.Duration) {
 	}
 	r.errors = append(r.errors, math.Abs(x.ttft.Seconds()-ttft.Seconds())/max(ttft.Seconds(), 1e-6))
 	r.Predictor.Observe(&x.features, max(ttft, 1))
+}
+
+// auditStreak is the router's: so many disagreements in a row make an index
+// suspect, so many agreements restore it.
+const auditStreak = 10
+
+// Done implements [Auditor]: the router's comparison of the cached tokens that
+// engines report with those that the index predicted.
+func (r *Steer) Done(s *State, j *Job, cached int) {
+	v := &s.Workers[j.worker]
+	diff := cached - j.cached
+	agrees := diff < v.BlockSize && -diff < v.BlockSize
+	if r.streaks == nil {
+		r.streaks = make([]int, len(s.Workers))
+	}
+	streak := &r.streaks[j.worker]
+	if agrees != (*streak > 0) {
+		*streak = 0
+	}
+	if agrees {
+		*streak++
+	} else {
+		*streak--
+	}
+	switch trust := s.Index.Trust(v.Owner); {
+	case *streak <= -auditStreak && trust > kvcache.Suspect:
+		s.Index.SetTrust(v.Owner, kvcache.Suspect)
+	case *streak >= auditStreak && trust == kvcache.Suspect:
+		s.Index.SetTrust(v.Owner, kvcache.Exact)
+	}
 }
 
 func (r *Steer) predictionError() float64 {

@@ -10,65 +10,119 @@ import (
 	"github.com/kvsteer/kvsteer/policy"
 )
 
-// variant makes the product with parameters, name=value separated by "+", to
-// try out objectives:
-//
-//	externality   weight of the request's own prefill as a cost to others
-//	evict         weight of what the prefill pushes out of a full cache, as a share
-//	              of recomputing it
-//	spread        weight of computing what another worker has cached
-//	arrivals      weight of the delay to those expected to come meanwhile
+// experiment changes the product's objective to see what a change is worth. Each
+// weight multiplies the time that computing the request's own uncached tokens
+// takes.
+type experiment struct {
+	// externality is the cost to whoever comes behind; the product has 1.
+	externality float64
+	// evict counts what the prefill pushes out of a cache that is full.
+	evict float64
+	// spread counts the part that another worker has cached.
+	spread float64
+	// arrivals counts the calls that are expected to come before the first token.
+	arrivals float64
+	// decode counts the requests that decode there.
+	decode float64
+	// oracle, if positive, replaces the predictor by the truth.
+	oracle float64
+	// progress, if positive, takes off the prefill ahead what the time since it
+	// began must have done.
+	progress float64
+	// hold is the predicted wait in seconds up to which a call is bound; above it
+	// the call waits in the router. 0 binds at once, like the product. age is the
+	// seconds of work that a second of waiting outweighs.
+	hold, age float64
+
+	gap  float64 // between arrivals, in seconds, decaying
+	last time.Duration
+}
+
+func (x *experiment) parameters() map[string]*float64 {
+	return map[string]*float64{
+		"externality": &x.externality, "evict": &x.evict, "spread": &x.spread, "arrivals": &x.arrivals,
+		"decode": &x.decode, "oracle": &x.oracle, "hold": &x.hold, "age": &x.age,
+		"progress": &x.progress,
+	}
+}
+
+// variant makes the product with parameters: name=value, separated by "+".
 func variant(params string, seed uint64) (Rule, error) {
 	r := NewSteer(seed)
 	if params == "" {
 		return r, nil
 	}
-	w := map[string]float64{"externality": 1, "evict": 0, "spread": 0, "arrivals": 0, "oracle": 0, "decode": 0, "hold": 0, "age": 0.1}
+	x := &experiment{externality: 1}
+	known := x.parameters()
 	for p := range strings.SplitSeq(params, "+") {
 		name, value, _ := strings.Cut(p, "=")
 		v, err := strconv.ParseFloat(value, 64)
-		if _, ok := w[name]; !ok || err != nil {
-			return nil, fmt.Errorf("no parameter %q of kvsteer", p)
+		if known[name] == nil || err != nil || v < 0 {
+			return nil, fmt.Errorf("kvsteer has no parameter %q; there are externality, evict, spread, arrivals, decode, oracle, progress, hold and age, each with a number", p)
 		}
-		w[name] = v
+		*known[name] = v
 	}
 	r.Predictor = kvsteer.NewPredictor(kvsteer.PredictorOptions{ExternalityWeight: 1})
-	gap := 1.0 // seconds between arrivals, decaying
-	var last time.Duration
-	const memory = 0.02
-	r.Adjust = func(s *State, c *policy.Candidate, v *View) {
-		own := c.Externality.Seconds() // weight 1: the prefill itself
-		cost := w["externality"] * own
-		if w["oracle"] > 0 {
-			c.PredictedTTFT = trueTTFT(s, v.index)
-		}
-		if w["evict"] > 0 && float64(s.Index.OwnerStats(v.Owner).Pairs) > 0.95*float64(v.CapacityBlocks) {
-			cost += w["evict"] * own
-		}
-		if w["spread"] > 0 {
-			most := 0
-			for i := range s.Workers {
-				most = max(most, s.Workers[i].CachedTokens)
-			}
-			if n := s.Call.Prompt - v.CachedTokens; n > 0 {
-				cost += w["spread"] * own * float64(most-v.CachedTokens) / float64(n)
-			}
-		}
-		if w["arrivals"] > 0 {
-			if v.index == 0 {
-				gap += memory * ((s.Now - last).Seconds() - gap)
-				last = s.Now
-			}
-			rate := 1 / max(gap, 1e-3) / float64(len(s.Workers))
-			cost += w["arrivals"] * own * rate * c.PredictedTTFT.Seconds()
-		}
-		if w["decode"] > 0 {
-			cost += w["decode"] * own * float64(v.Decoding)
-		}
-		c.Externality = time.Duration(cost * float64(time.Second))
+	r.Adjust = x.adjust
+	if x.progress > 0 {
+		r.Refine = func(s *State, f *kvsteer.Features, v *View) { refine(r.Predictor, s, f, v) }
 	}
-	if w["hold"] > 0 {
-		return &Late{Steer: r, Hold: w["hold"], Age: w["age"]}, nil
+	if x.hold > 0 {
+		return &Late{Steer: r, Hold: x.hold, Age: x.age}, nil
 	}
 	return r, nil
+}
+
+const (
+	// fullCache is the share of a cache from which on it counts as full.
+	fullCache = 0.95
+	// gapMemory is the weight of the newest gap between arrivals.
+	gapMemory = 0.02
+)
+
+func (x *experiment) adjust(s *State, c *policy.Candidate, v *View) {
+	own := c.Externality.Seconds() // the predictor's weight is 1
+	weight := x.externality + x.decode*float64(v.Decoding)
+	if x.oracle > 0 {
+		c.PredictedTTFT = trueTTFT(s, v.index)
+	}
+	if x.evict > 0 && float64(s.Index.OwnerStats(v.Owner).Pairs) > fullCache*float64(v.CapacityBlocks) {
+		weight += x.evict
+	}
+	if uncached := s.Call.Prompt - v.CachedTokens; x.spread > 0 && uncached > 0 {
+		most := 0
+		for i := range s.Workers {
+			most = max(most, s.Workers[i].CachedTokens)
+		}
+		weight += x.spread * float64(most-v.CachedTokens) / float64(uncached)
+	}
+	if x.arrivals > 0 {
+		if v.index == 0 {
+			x.gap += gapMemory * ((s.Now - x.last).Seconds() - x.gap)
+			x.last = s.Now
+		}
+		rate := 1 / max(x.gap, time.Millisecond.Seconds()) / float64(len(s.Workers))
+		weight += x.arrivals * rate * c.PredictedTTFT.Seconds()
+	}
+	c.Externality = time.Duration(weight * own * float64(time.Second))
+}
+
+// refine scales the work ahead down by the share of it that is done by now: the
+// time since it began over the time that it is predicted to take.
+func refine(p kvsteer.Predictor, s *State, f *kvsteer.Features, v *View) {
+	if f.AheadTokens == 0 {
+		return
+	}
+	with, without := *f, *f
+	with.Uncached, with.Cached, without.Uncached, without.Cached = 0, 0, 0, 0
+	without.AheadTokens, without.AheadPairs = 0, 0
+	out := make([]kvsteer.Prediction, 2)
+	p.Predict([]kvsteer.Features{with, without}, out)
+	total := (out[0].TTFT - out[1].TTFT).Seconds()
+	if total <= 0 {
+		return
+	}
+	left := 1 - min((s.Now-v.PrefillSince).Seconds()/total, 1)
+	f.AheadTokens = int(left * float64(f.AheadTokens))
+	f.AheadPairs *= left
 }

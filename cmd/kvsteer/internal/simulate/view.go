@@ -27,6 +27,10 @@ type View struct {
 	InFlight, Prefilling, Decoding int
 	PrefillTokens                  int
 	PrefillPairs                   int64
+	// PrefillSince is when the oldest of them began to be worked on, as far as the
+	// router can tell: when it was sent to a worker that had none, or when the one
+	// before it had its first token.
+	PrefillSince time.Duration
 	// Live holds the prompt blocks of unfinished requests and how many of these
 	// have each; Tails counts their partly filled last blocks.
 	Live  map[uint64]int
@@ -73,6 +77,12 @@ type Booker interface {
 	Booked(j *Job, worker int)
 }
 
+// Auditor is a Rule that is told how many tokens of a finished request the
+// engine reports as cached.
+type Auditor interface {
+	Done(s *State, j *Job, cached int)
+}
+
 // Binder is a Rule that may leave calls waiting in the router. Pick is not used.
 type Binder interface {
 	// Bind names one of the waiting jobs and a worker for it; -1 to wait on. It is
@@ -112,6 +122,9 @@ func (c *cluster) book(j *Job, i int) {
 	j.cached = v.CachedTokens
 	j.work = j.Call.Prompt - v.CachedTokens
 	j.pairs = pairs(j.work, j.cached)
+	if v.Prefilling == 0 {
+		v.PrefillSince = c.now
+	}
 	v.InFlight++
 	v.Prefilling++
 	v.PrefillTokens += j.work
@@ -136,6 +149,7 @@ const bookTTL = time.Minute
 
 func (c *cluster) firstToken(j *Job) {
 	v := &c.state.Workers[j.worker]
+	v.PrefillSince = c.now
 	v.Prefilling--
 	v.Decoding++
 	v.PrefillTokens -= j.work
