@@ -138,7 +138,9 @@ func TestAnAnswerThatIsAwaitedIsNotReaped(t *testing.T) {
 		}
 		done <- a
 	}()
-	require.Eventually(t, func() bool { return len(r.fleet.Snapshot().Members()) == 1 && r.router.InFlight() == 2 || r.observed.outcomeCount() > 0 },
+	require.Eventually(t, func() bool {
+		return len(r.fleet.Snapshot().Members()) == 1 && r.router.InFlight() == 2 || r.observed.outcomeCount() > 0
+	},
 		10*time.Second, time.Millisecond)
 	require.True(t, r.observed.nextOutcome(t, 0).Reaped, "the forgotten one")
 	second, err := r.router.Select(t.Context(), chatRequest("forgotten", false))

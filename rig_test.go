@@ -23,6 +23,7 @@ import (
 	"github.com/kvsteer/kvsteer/internal/leak"
 	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/kvcache/follow"
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
@@ -75,8 +76,11 @@ func newRig(t *testing.T, c rigConfig) *rig {
 	})
 	require.NoError(t, err)
 	r.fleet = f
+	// A machine that runs everything at once must not turn exact prompts into
+	// estimates.
+	encoder := prompt.NewEncoder(prompt.Options{Deadline: 10 * time.Second})
 	opts := append([]kvsteer.Option{
-		kvsteer.WithFleet(f), kvsteer.WithEvents(hub), kvsteer.WithSeed(1), kvsteer.WithHooks(r.observed),
+		kvsteer.WithFleet(f), kvsteer.WithEncoder(encoder), kvsteer.WithEvents(hub), kvsteer.WithSeed(1), kvsteer.WithHooks(r.observed),
 	}, c.options...)
 	r.router, err = kvsteer.New(opts...)
 	require.NoError(t, err)
@@ -90,6 +94,7 @@ func newRig(t *testing.T, c rigConfig) *rig {
 		r.gateway.Close()
 		transport.CloseIdleConnections()
 		require.NoError(t, r.router.Close())
+		require.NoError(t, encoder.Close())
 		require.NoError(t, f.Close())
 		require.Zero(t, r.router.InFlight(), "selections left")
 	})
