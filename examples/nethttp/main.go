@@ -31,7 +31,7 @@ import (
 
 type config struct {
 	listen, fleet, policy, outcomes string
-	grace                           time.Duration
+	notice, grace                   time.Duration
 }
 
 func main() {
@@ -40,10 +40,12 @@ func main() {
 	flag.StringVar(&c.fleet, "fleet", "fleet.yaml", "file that lists the workers; it may change while we run")
 	flag.StringVar(&c.policy, "policy", "kvsteer", "how to choose: kvsteer, or round-robin to compare with")
 	flag.StringVar(&c.outcomes, "outcomes", "", "file to append one JSON line per finished request to: decision, TTFT, usage")
+	flag.DurationVar(&c.notice, "notice", time.Second, "how long /healthz says no before new connections are refused, for load balancers to notice")
 	flag.DurationVar(&c.grace, "grace", 30*time.Second, "how long streams may go on after a signal to stop")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends us at once
 	if err := run(ctx, c); err != nil {
 		fmt.Fprintln(os.Stderr, "nethttp:", err)
 		os.Exit(1)
@@ -107,7 +109,12 @@ func serve(ctx context.Context, c config, h http.Handler, logger *slog.Logger) e
 		return err
 	case <-ctx.Done():
 	}
-	logger.Info("stopping: streams may finish", "grace", c.grace)
+	logger.Info("stopping: streams may finish", "notice", c.notice, "grace", c.grace)
+	select { // still serving, but not ready
+	case err := <-failed:
+		return err
+	case <-time.After(c.notice):
+	}
 	graceful, cancel := context.WithTimeout(context.Background(), c.grace)
 	defer cancel()
 	if err := srv.Shutdown(graceful); err != nil {
