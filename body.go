@@ -69,7 +69,7 @@ func (p *peeked) Close() error { return p.rest.Close() }
 type attemptBody struct {
 	io.ReadCloser
 
-	client context.Context //nolint:containedctx // to tell whose fault an error is
+	client *http.Request   // to tell whose fault an error is
 	ctx    context.Context //nolint:containedctx // the attempt's, which cancel ends
 	cancel context.CancelCauseFunc
 	sel    *Selection
@@ -86,6 +86,9 @@ func (b *attemptBody) Read(p []byte) (int, error) {
 	case err == nil:
 	case !errors.Is(err, io.EOF):
 		err = because(b.ctx, err)
+		if left := departed(b.client); left != nil {
+			err = left
+		}
 		blame(b.client, b.member, err)
 	case !b.failure:
 		b.member.ReportSuccess() // not before the end: some break off every answer

@@ -79,8 +79,8 @@ func (t *Transport) byLoad(req *http.Request) (*http.Response, error) {
 		if err == nil {
 			return resp, nil
 		}
-		if req.Context().Err() != nil {
-			return nil, canceled(req.Context())
+		if left := departed(req); left != nil {
+			return nil, &Error{Code: CodeCanceled, Err: left}
 		}
 		m.ReportFailure(err)
 		tried = append(tried, m)

@@ -142,10 +142,10 @@ func (t *Transport) route(req *http.Request, api API) (*http.Response, error) {
 			handed = true
 			return resp, nil
 		}
-		if ctx.Err() != nil {
+		if left := departed(req); left != nil {
 			discard(resp)
-			sel.Abort(context.Cause(ctx))
-			return nil, canceled(ctx)
+			sel.Abort(left)
+			return nil, &Error{Code: CodeCanceled, Err: left}
 		}
 		nextErr := sel.Next(ctx, cause)
 		if nextErr == nil {
@@ -180,12 +180,12 @@ func (t *Transport) attempt(req *http.Request, sel *Selection) (*http.Response, 
 	if err != nil {
 		err = because(ctx, err)
 		cancel(nil)
-		blame(req.Context(), member, err)
+		blame(req, member, err)
 		return nil, err
 	}
 	relocate(resp, sel.Target().URL)
 	body := &attemptBody{
-		ReadCloser: resp.Body, client: req.Context(), ctx: ctx, cancel: cancel, sel: sel, member: member,
+		ReadCloser: resp.Body, client: req, ctx: ctx, cancel: cancel, sel: sel, member: member,
 		failure: retryable(resp.StatusCode),
 	}
 	resp.Body = body
@@ -202,7 +202,7 @@ func (t *Transport) attempt(req *http.Request, sel *Selection) (*http.Response, 
 	}
 	if err != nil {
 		_ = body.Close() // err says more
-		blame(req.Context(), member, err)
+		blame(req, member, err)
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
@@ -213,9 +213,22 @@ func (t *Transport) attempt(req *http.Request, sel *Selection) (*http.Response, 
 	return resp, nil
 }
 
-// blame reports a failure to the fleet, unless it is the client's own doing.
-func blame(client context.Context, m *fleet.Member, err error) {
-	if client.Err() == nil {
+// departed returns why the request's sender no longer waits, nil while it does.
+func departed(req *http.Request) error {
+	if req.Context().Err() != nil {
+		return context.Cause(req.Context())
+	}
+	select {
+	case <-req.Cancel: //nolint:staticcheck // deprecated, but http.Client's Timeout may close it before its context ends
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// blame reports a failure to the fleet, unless it is the sender's own doing.
+func blame(req *http.Request, m *fleet.Member, err error) {
+	if departed(req) == nil {
 		m.ReportFailure(err)
 	}
 }
