@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kvsteer/kvsteer/cmd/kvsteer/internal/simulate"
+	"github.com/kvsteer/kvsteer/internal/sim"
 )
 
 // simulation is what the flags of `kvsteer simulate` say.
@@ -121,19 +122,19 @@ func (o *simulation) run(ctx context.Context, stdout, stderr io.Writer) error {
 			return err
 		}
 	}
-	make1, trace, err := o.workloads()
-	if err != nil {
-		return err
-	}
 	specs, err := o.fleet()
 	if err != nil {
 		return err
 	}
-	points, err := o.points(make1().Name)
+	workload, err := o.workloads(blockSize(specs, o.synthetic()))
 	if err != nil {
 		return err
 	}
-	cfg := o.config(specs, trace)
+	points, err := o.points(workload().Name)
+	if err != nil {
+		return err
+	}
+	cfg := o.config(specs, workload().Trace)
 	if o.repeat < 1 {
 		return errors.New("-repeat must be at least 1")
 	}
@@ -155,7 +156,7 @@ func (o *simulation) run(ctx context.Context, stdout, stderr io.Writer) error {
 					defer func() { <-slots }()
 					c := cfg
 					c.Concurrency, c.Seed = points[p].concurrency, o.seed+uint64(k)
-					r, err := o.one(ctx, c, name, make1)
+					r, err := o.one(ctx, c, name, workload)
 					if err != nil {
 						cancel(fmt.Errorf("%s: %w", name, err))
 						return
@@ -206,38 +207,60 @@ func (o *simulation) one(ctx context.Context, c simulate.Config, name string, wo
 	return r, nil
 }
 
-// workloads returns what makes the workload, anew for each run.
-func (o *simulation) workloads() (make1 func() *simulate.Workload, trace bool, err error) {
-	var synthetic func(int, *rand.Rand) *simulate.Workload
+// synthetic returns what makes the named workload; nil if it is none.
+func (o *simulation) synthetic() func(int, *rand.Rand) *simulate.Workload {
 	switch o.workload {
 	case "shared-prefix":
-		synthetic = simulate.SharedPrefix
+		return simulate.SharedPrefix
 	case "multi-turn":
-		synthetic = simulate.MultiTurn
+		return simulate.MultiTurn
 	case "control":
-		synthetic = simulate.Control
+		return simulate.Control
 	default:
+		return nil
 	}
+}
+
+// blockSize fills in the block size where the fleet leaves it open: that of
+// traces for a trace, else vLLM's.
+func blockSize(specs []simulate.WorkerSpec, synthetic func(int, *rand.Rand) *simulate.Workload) int {
+	size := simulate.TraceBlock
 	if synthetic != nil {
-		if o.blockSize == 0 && o.fleetFile == "" {
-			o.blockSize = 16
-		}
-		return func() *simulate.Workload { return synthetic(o.blockSize, nil) }, false, nil
+		size = sim.DefaultBlockSize
 	}
-	if o.blockSize == 0 {
-		o.blockSize = simulate.TraceBlock
+	for _, s := range specs {
+		if s.BlockSize != 0 {
+			size = s.BlockSize
+			break
+		}
+	}
+	for i := range specs {
+		if specs[i].BlockSize == 0 {
+			specs[i].BlockSize = size
+		}
+	}
+	return size
+}
+
+// workloads returns what makes the workload, anew for each run.
+func (o *simulation) workloads(blockSize int) (func() *simulate.Workload, error) {
+	if blockSize < 1 {
+		return nil, fmt.Errorf("a block size of %d tokens", blockSize)
+	}
+	if synthetic := o.synthetic(); synthetic != nil {
+		return func() *simulate.Workload { return synthetic(blockSize, nil) }, nil
 	}
 	f, err := os.Open(o.workload)
 	if err != nil {
-		return nil, false, fmt.Errorf("the workload is neither a name nor a file: %w", err)
+		return nil, fmt.Errorf("the workload is neither a name nor a file: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // it was only read
-	calls, err := simulate.ReadTrace(f, o.blockSize, o.limit)
+	calls, err := simulate.ReadTrace(f, blockSize, o.limit)
 	if err != nil {
-		return nil, false, fmt.Errorf("%s: %w", o.workload, err)
+		return nil, fmt.Errorf("%s: %w", o.workload, err)
 	}
 	name := strings.TrimSuffix(filepath.Base(o.workload), filepath.Ext(o.workload))
-	return func() *simulate.Workload { return simulate.Trace(name, calls) }, true, nil
+	return func() *simulate.Workload { return simulate.Trace(name, calls) }, nil
 }
 
 func (o *simulation) fleet() ([]simulate.WorkerSpec, error) {

@@ -2,7 +2,9 @@ package simulate
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -33,7 +35,7 @@ const (
 // A trace doesn't say which session a call belongs to. Its second hash stands
 // for it: the first is a system prompt that most share.
 func ReadTrace(r io.Reader, blockSize, limit int) ([]*Call, error) {
-	if TraceBlock%blockSize != 0 && blockSize%TraceBlock != 0 {
+	if blockSize < 1 || TraceBlock%blockSize != 0 && blockSize%TraceBlock != 0 {
 		return nil, fmt.Errorf("a block size of %d tokens doesn't go with a trace's %d", blockSize, TraceBlock)
 	}
 	var calls []*Call
@@ -56,9 +58,9 @@ func ReadTrace(r io.Reader, blockSize, limit int) ([]*Call, error) {
 		return nil, fmt.Errorf("reading the trace: %w", err)
 	}
 	if len(calls) == 0 {
-		return nil, fmt.Errorf("the trace is empty")
+		return nil, errors.New("the trace is empty")
 	}
-	slices.SortStableFunc(calls, func(a, b *Call) int { return int(a.At - b.At) })
+	slices.SortStableFunc(calls, func(a, b *Call) int { return cmp.Compare(a.At, b.At) })
 	return calls, nil
 }
 
