@@ -84,10 +84,29 @@ func (ev *evaluation) keysFor(s *Selection, block int, adapter string) int {
 	return ev.used - 1
 }
 
-// evaluate fills ev for the request as things stand now. The caller holds pickMu
-// so that what it sees includes every earlier pick.
+// hash computes the prompt's keys for the workers that there are, before pickMu is
+// taken: hashing is what takes long.
+func (r *Router) hash(s *Selection, ev *evaluation) {
+	for _, m := range r.fleet.Snapshot().ForModel(s.parsed.model) {
+		home, adapter := r.residency.of(m.ID()), s.adapterOn(m)
+		for rank := range m.Ranks() {
+			ev.keysFor(s, r.blockSize(home.owner(rank), m), adapter)
+		}
+	}
+}
+
+// adapterOn is the adapter that the request's model is on m, "" for a base model.
+func (s *Selection) adapterOn(m *fleet.Member) string {
+	if _, ok := m.Adapter(s.parsed.model); ok {
+		return s.parsed.model
+	}
+	return ""
+}
+
+// evaluate fills ev, fresh from the pool but for its keys, for the request as
+// things stand now. The caller holds pickMu so that what it sees includes every
+// earlier pick.
 func (r *Router) evaluate(s *Selection, ev *evaluation) {
-	ev.reset()
 	now := r.opts.now()
 	for _, m := range r.fleet.Snapshot().ForModel(s.parsed.model) {
 		if m.Routable() && !s.wasTried(m.ID()) {
@@ -118,10 +137,7 @@ func (s *Selection) wasTried(id string) bool {
 func (r *Router) gather(s *Selection, ev *evaluation, m *fleet.Member, now time.Time) {
 	w := m.Worker()
 	home := r.residency.of(m.ID())
-	adapter := ""
-	if _, ok := m.Adapter(s.parsed.model); ok {
-		adapter = s.parsed.model
-	}
+	adapter := s.adapterOn(m)
 	for rank := range m.Ranks() {
 		load := m.Pressure(rank, now)
 		owner := home.owner(rank)

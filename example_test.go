@@ -66,7 +66,7 @@ func ExampleNew() {
 		return
 	}
 	target := sel.Target()
-	resp, err := http.Post(target.URL.String()+"/v1/chat/completions", "application/json", bytes.NewReader(sel.Body())) //nolint:noctx // an example
+	resp, err := http.Post(target.URL.String()+"/v1/chat/completions", "application/json", bytes.NewReader(sel.Body()))
 	if err != nil {
 		sel.Abort(err) // or sel.Next, to try another worker
 		return
@@ -94,7 +94,7 @@ func ExampleNewTransport() {
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
 	// The host does not matter: the Transport replaces it.
-	resp, err := client.Post("http://kvsteer/v1/chat/completions", "application/json", bytes.NewReader(chat("Hi").Body)) //nolint:noctx // an example
+	resp, err := client.Post("http://kvsteer/v1/chat/completions", "application/json", bytes.NewReader(chat("Hi").Body))
 	if err != nil {
 		fmt.Println(err)
 		return

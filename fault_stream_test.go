@@ -57,12 +57,12 @@ func TestADecodedAnswerIsWhole(t *testing.T) {
 		"Content-Length": whole,
 		"chunked": func(w http.ResponseWriter, r *http.Request) {
 			whole(w, r)
-			w.(http.Flusher).Flush() //nolint:forcetypeassert // net/http's own
+			w.(http.Flusher).Flush()
 		},
 		"in two": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, `{"choices":[],`)
-			w.(http.Flusher).Flush() //nolint:forcetypeassert // net/http's own
+			w.(http.Flusher).Flush()
 			fmt.Fprint(w, `"usage":{"prompt_tokens":3,"completion_tokens":1}}`)
 		},
 	} {
@@ -89,7 +89,7 @@ func TestHalfAnAnswerThatIsClosedIsNotWhole(t *testing.T) {
 	r := newScripted(t, rigConfig{}, worker{serve: prompts(func(w http.ResponseWriter, q *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, `{"choices":[],`)
-		w.(http.Flusher).Flush() //nolint:forcetypeassert // net/http's own
+		w.(http.Flusher).Flush()
 		select {
 		case <-release:
 		case <-q.Context().Done():
@@ -223,7 +223,7 @@ func TestAnAnswerThatDiesWithItsFirstBytesIsRetried(t *testing.T) {
 		require.Contains(t, string(b), "usage")
 		require.EqualValues(t, 2, times.Load())
 	}
-	http.DefaultTransport.(*http.Transport).CloseIdleConnections() //nolint:forcetypeassert // it is
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	r.idle()
 }
 
@@ -232,7 +232,7 @@ type roundTrip func(q *http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(q *http.Request) (*http.Response, error) { return f(q) }
 
-// A worker that breaks off within an answer is looked at at once.
+// A worker that breaks off within an answer is suspected.
 func TestBreakingOffIsReported(t *testing.T) {
 	t.Parallel()
 	r := newScripted(t, rigConfig{options: []kvsteer.Option{kvsteer.WithMaxAttempts(1)}}, worker{serve: prompts(func(w http.ResponseWriter, q *http.Request) {
@@ -256,7 +256,7 @@ func TestAStalledErrorAnswerDoesNotBlockTheRetry(t *testing.T) {
 	stalling := worker{serve: prompts(func(w http.ResponseWriter, q *http.Request) {
 		w.Header().Set("Content-Length", "100")
 		w.WriteHeader(http.StatusServiceUnavailable)
-		w.(http.Flusher).Flush() //nolint:forcetypeassert // net/http's own
+		w.(http.Flusher).Flush()
 		select {
 		case <-stop:
 		case <-q.Context().Done():
@@ -291,7 +291,7 @@ func TestCloseDuringRead(t *testing.T) {
 			}
 			w.Header().Set("Content-Type", kind)
 			fmt.Fprint(w, "data: {")
-			w.(http.Flusher).Flush() //nolint:forcetypeassert // net/http's own
+			w.(http.Flusher).Flush()
 			<-q.Context().Done()
 		})})
 		resp, err := r.transport.RoundTrip(postRequest(t, "/v1/chat/completions", chatBody("hi", stream)))

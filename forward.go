@@ -192,7 +192,8 @@ func (r *Router) bookLeastLoaded(model string, tried []*fleet.Member) (*fleet.Me
 	if m == nil {
 		return nil, nil
 	}
-	return m, m.Begin(0, fleet.Work{})
+	booking := m.Begin(0, fleet.Work{})
+	return m, booking
 }
 
 func leastLoaded(members, tried []*fleet.Member) *fleet.Member {

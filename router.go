@@ -135,6 +135,7 @@ func (r *Router) Explain(ctx context.Context, req *Request) (*Decision, error) {
 	}
 	ev := r.evaluation()
 	defer r.release(ev)
+	r.hash(s, ev)
 	r.look(s, ev)
 	d := r.decide(s, ev, 1, s.began)
 	if len(ev.plan.Order) == 0 {
@@ -215,6 +216,7 @@ func (r *Router) pick(s *Selection, number int) *Error {
 	}
 	ev := r.evaluation()
 	defer r.release(ev)
+	r.hash(s, ev)
 	id := r.choose(s, ev, number)
 	if id == 0 {
 		return r.nobody(s, ev)

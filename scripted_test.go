@@ -82,7 +82,7 @@ func sseEvents(data ...string) http.HandlerFunc {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for _, d := range data {
 			fmt.Fprintf(w, "data: %s\n\n", d)
-			w.(http.Flusher).Flush() //nolint:forcetypeassert // net/http's own
+			w.(http.Flusher).Flush()
 		}
 	}
 }

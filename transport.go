@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -280,9 +281,7 @@ func (t *Transport) outgoing(req *http.Request, sel *Selection) (out *http.Reque
 	}
 	// Usage and the first token are read from the body as it passes.
 	out.Header.Set("Accept-Encoding", "identity")
-	for k, vs := range target.Header {
-		out.Header[k] = vs
-	}
+	maps.Copy(out.Header, target.Header)
 	setBody(out, body)
 	return out, swallow
 }

@@ -34,7 +34,7 @@ func TestStopsInOrder(t *testing.T) {
 
 	engine.Faults().Hang(fleettest.HangMidStream)
 	body := `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`
-	resp, err := http.Post("http://"+c.listen+"/v1/chat/completions", "application/json", strings.NewReader(body)) //nolint:noctx // local
+	resp, err := http.Post("http://"+c.listen+"/v1/chat/completions", "application/json", strings.NewReader(body))
 	require.NoError(t, err)
 	defer resp.Body.Close()
 	stop()
@@ -58,7 +58,7 @@ func TestAnUnknownPolicyIsRefused(t *testing.T) {
 
 // status is 0 when nobody listens.
 func status(c config, path string) int {
-	resp, err := http.Get(fmt.Sprintf("http://%s%s", c.listen, path)) //nolint:noctx // local
+	resp, err := http.Get(fmt.Sprintf("http://%s%s", c.listen, path))
 	if err != nil {
 		return 0
 	}
@@ -68,7 +68,7 @@ func status(c config, path string) int {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // local
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
 	return l.Addr().String()
