@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -379,4 +381,54 @@ func TestAClientTimeoutReleases(t *testing.T) {
 	require.NoError(t, resp.Body.Close())
 	require.ErrorIs(t, r.observed.nextOutcome(t, 0).Err, context.DeadlineExceeded)
 	require.True(t, r.fleet.Snapshot().Members()[0].Healthy())
+}
+
+func TestAClientThatLeavesCancelsUpstream(t *testing.T) {
+	t.Parallel()
+	came, gone := make(chan struct{}), make(chan struct{})
+	r := newScripted(t, rigConfig{}, worker{serve: prompts(func(_ http.ResponseWriter, q *http.Request) {
+		close(came)
+		<-q.Context().Done()
+		close(gone)
+	})})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-came
+		cancel()
+	}()
+	_, err := r.try(ctx, "/v1/chat/completions", chatBody("hi", false))
+	require.Error(t, err)
+	soon(t, func() { <-gone })
+	r.idle()
+	require.ErrorIs(t, r.observed.nextOutcome(t, 0).Err, context.Canceled)
+}
+
+// What a worker says before and after its answer passes.
+func TestEarlyHintsAndTrailersPass(t *testing.T) {
+	t.Parallel()
+	r := newScripted(t, rigConfig{}, worker{serve: prompts(func(w http.ResponseWriter, q *http.Request) {
+		w.Header().Set("Link", "</a>")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.Header().Set("Trailer", "X-Cost")
+		whole(w, q)
+		w.(http.Flusher).Flush()
+		w.Header().Set("X-Cost", "7")
+	})})
+	hints := 0
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+		Got1xxResponse: func(int, textproto.MIMEHeader) error {
+			hints++
+			return nil
+		},
+	})
+	q := postRequest(t, "/v1/chat/completions", chatBody("hi", false)).WithContext(ctx)
+	q.URL.Host = strings.TrimPrefix(r.gateway.URL, "http://")
+	resp, err := r.gateway.Client().Do(q)
+	require.NoError(t, err)
+	_, err = io.Copy(io.Discard, resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, "7", resp.Trailer.Get("X-Cost"))
+	require.Equal(t, 1, hints)
+	require.NoError(t, r.observed.nextOutcome(t, 0).Err)
 }

@@ -1,9 +1,11 @@
 package kvsteer_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -192,5 +194,20 @@ func TestAWorkerThatLeavesMidStreamFinishesIt(t *testing.T) {
 	}
 	require.NoError(t, resp.Body.Close())
 	require.NoError(t, r.observed.nextOutcome(t, 0).Err)
+	r.idle()
+}
+
+// A request that nobody waits for any more is not routed, let alone booked.
+func TestACancelledSelectBooksNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig{engines: 1})
+	r.engines[0].Faults().HangAdmin(true)
+	defer r.engines[0].Faults().Clear()
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	s, err := r.router.Select(ctx, chatRequest("hello", false))
+	require.Nil(t, s)
+	require.Equal(t, kvsteer.CodeCanceled, kvsteer.CodeOf(err))
+	require.Zero(t, r.router.InFlight())
 	r.idle()
 }

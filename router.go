@@ -167,10 +167,10 @@ func (r *Router) prepare(ctx context.Context, req *Request) (*Selection, error) 
 		API: req.API, Model: p.model, Body: p.body, Object: p.object,
 		TokenIDs: req.TokenIDs, Engine: r.tokenizingEngine(snap.ForModel(p.model)),
 	})
+	if ctx.Err() != nil { // the encoder makes the best of it, but nobody waits for that
+		return nil, canceled(ctx)
+	}
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil, canceled(ctx)
-		}
 		return nil, badRequest(err, "the prompt can't be read")
 	}
 	s.touched.Store(s.began.UnixNano())
