@@ -1,0 +1,248 @@
+package predict
+
+import "math"
+
+// The heights at which a Calibration learns: four to an octave, from about a
+// millisecond to half an hour. They are where the bits of a float64 put them, so
+// that finding one's place takes no logarithm.
+const (
+	perOctave = 4
+	octaves   = 21
+	heights   = octaves*perOctave + 1
+	lowest    = 1.0 / 1024
+
+	placeShift = 50 // exponent and two bits of mantissa
+	placeMask  = 1<<placeShift - 1
+	firstPlace = (1023 - 10) << 2 // of lowest
+)
+
+const (
+	// shiftStep, spreadStep and quantileStep are how fast corrections follow once
+	// they rest on some observations.
+	shiftStep, spreadStep, quantileStep = 0.1, 0.03, 0.05
+	// core is how many times the usual deviation an observation may lie off before
+	// the correction pays it less heed; at twice that it pays none.
+	core = 1.5
+	// initialSpread is the mean deviation assumed before anything was seen, in
+	// logarithm, and initialHigh the 90th percentile in units of it (a normal
+	// deviate has 1.6): the prior's p90 is 1.6 times its mean.
+	initialSpread, initialHigh = 0.3, 1.6
+	// gentlest is the least slope of corrected against uncorrected times, in
+	// logarithm: a correction may compress differences but never hides them.
+	gentlest = 0.25
+)
+
+// Calibration learns by how much predictions are off at their height, and how
+// widely measurements scatter there: the 50th and 90th percentiles. It is not
+// safe for concurrent use.
+type Calibration struct {
+	// All in logarithm; mid and high in units of spread.
+	shift, spread, mid, high, seen [heights]float64
+}
+
+// NewCalibration returns one that corrects nothing.
+func NewCalibration() *Calibration {
+	c := new(Calibration)
+	for i := range c.spread {
+		c.spread[i], c.high[i] = initialSpread, initialHigh
+	}
+	return c
+}
+
+// place returns the height at or below v and how far v is on the way to the next.
+func place(v float64) (int, float64) {
+	if !(v > lowest) {
+		return 0, 0
+	}
+	bits := math.Float64bits(v)
+	i := int(bits>>placeShift) - firstPlace
+	if i >= heights-1 {
+		return heights - 2, 1
+	}
+	return i, float64(bits&placeMask) / (1 << placeShift)
+}
+
+// height is the i-th height in seconds.
+func height(i int) float64 {
+	return math.Float64frombits(uint64(i+firstPlace) << placeShift) //nolint:gosec // i is an index
+}
+
+func between(a *[heights]float64, i int, f float64) float64 {
+	return a[i] + f*(a[i+1]-a[i])
+}
+
+// Observe takes in that y was measured where the uncorrected prediction was
+// expected.
+func (c *Calibration) Observe(expected, y float64) {
+	if !(expected > 0) || !(y > 0) || !finite(expected) || !finite(y) {
+		return
+	}
+	i, f := place(expected)
+	c.adopt(i)
+	c.adopt(i + 1)
+	z := math.Log(y/expected) - between(&c.shift, i, f)
+	spread := between(&c.spread, i, f)
+	overMid := z - spread*between(&c.mid, i, f)
+	overHigh := z - spread*between(&c.high, i, f)
+	c.learn(i, 1-f, z, spread, overMid, overHigh)
+	c.learn(i+1, f, z, spread, overMid, overHigh)
+}
+
+// learn moves one height's corrections by an observation of some weight.
+func (c *Calibration) learn(i int, weight, z, spread, overMid, overHigh float64) {
+	if weight <= 0 {
+		return
+	}
+	c.seen[i] += weight
+	n := c.seen[i]
+	size := math.Abs(z)
+	pull := z
+	if size > core*spread {
+		pull = math.Copysign(max(2*core*spread-size, 0), z)
+	}
+	c.shift[i] += min(max(shiftStep, 1/(1+n)), 0.5) * weight * pull
+	c.spread[i] = max(c.spread[i]+max(spreadStep, 0.5/(1+n))*weight*(min(size, maxError*c.spread[i])-c.spread[i]), 1e-3)
+	step := max(quantileStep, 0.5/(1+n/5)) * weight
+	// Steps in proportion to the probability that they weigh up to: Robbins and
+	// Monro's way to a quantile.
+	const midP, highP = 0.5, 0.9
+	c.mid[i] += step * quantileMove(overMid, midP)
+	c.high[i] += 3 * step * quantileMove(overHigh, highP)
+	c.mid[i] = min(max(c.mid[i], -4), 4)
+	c.high[i] = min(max(c.high[i], 0), 40)
+}
+
+func quantileMove(over, p float64) float64 {
+	if over <= 0 {
+		return p - 1
+	}
+	return p
+}
+
+// adopt gives a height that has seen nothing what the nearest one learned.
+func (c *Calibration) adopt(i int) {
+	if c.seen[i] > 0 {
+		return
+	}
+	for d := 1; d < heights; d++ {
+		for _, j := range [2]int{i - d, i + d} {
+			if j >= 0 && j < heights && c.seen[j] > 0 {
+				c.shift[i], c.spread[i], c.mid[i], c.high[i] = c.shift[j], c.spread[j], c.mid[j], c.high[j]
+				return
+			}
+		}
+	}
+}
+
+// Curve is a Calibration made ready for use. It is not modified once made.
+type Curve struct {
+	mean, mid, high [heights]float64 // seconds
+}
+
+// Fill sets the curve to what c has learned. A correction that fell with height
+// would turn more work into less time; it is levelled.
+func (k *Curve) Fill(c *Calibration) {
+	nearest := -1
+	for i := range heights { // what lies between heights that have seen something
+		if c.seen[i] > 0 {
+			nearest = i
+		}
+		j := nearest
+		if j < 0 {
+			j = c.first(i)
+		}
+		k.mean[i] = c.shift[j]
+		k.mid[i] = c.shift[j] + c.mid[j]*c.spread[j]
+		k.high[i] = c.shift[j] + c.high[j]*c.spread[j]
+	}
+	level(&k.mean)
+	level(&k.mid)
+	level(&k.high)
+	for i := range heights {
+		k.high[i] = max(k.high[i], k.mean[i], k.mid[i])
+	}
+}
+
+// first returns the lowest height from i on that has seen something, or i.
+func (c *Calibration) first(i int) int {
+	for j := i; j < heights; j++ {
+		if c.seen[j] > 0 {
+			return j
+		}
+	}
+	return i
+}
+
+// level turns logarithmic corrections into times that grow with height: the mean
+// of the least curve above that does and the greatest below.
+func level(a *[heights]float64) {
+	var up [heights]float64
+	for i := range heights {
+		step := 0.0
+		if i > 0 {
+			step = slack(i)
+			up[i] = max(a[i], up[i-1]-step)
+		} else {
+			up[i] = a[i]
+		}
+	}
+	down := a[heights-1]
+	for i := heights - 1; i >= 0; i-- {
+		if i < heights-1 {
+			down = min(a[i], down+slack(i+1))
+		}
+		a[i] = height(i) * math.Exp((up[i]+down)/2)
+	}
+}
+
+// slack is how much a correction may fall from height i-1 to i.
+func slack(i int) float64 {
+	return (1 - gentlest) * math.Log(height(i)/height(i-1))
+}
+
+// At returns the corrected prediction and its 50th and 90th percentiles, in
+// seconds.
+func (k *Curve) At(expected float64) (mean, mid, high float64) {
+	i, f := place(expected)
+	mean, mid, high = between(&k.mean, i, f), between(&k.mid, i, f), between(&k.high, i, f)
+	if expected < lowest || f == 1 { // beyond the ends in proportion
+		out := max(expected, 0) / (height(i) + f*(height(i+1)-height(i)))
+		return mean * out, mid * out, high * out
+	}
+	return mean, mid, high
+}
+
+// AppendState appends what has been learned to s.
+func (c *Calibration) AppendState(s []float64) []float64 {
+	for _, a := range c.arrays() {
+		s = append(s, a[:]...)
+	}
+	return s
+}
+
+func (c *Calibration) arrays() [5]*[heights]float64 {
+	return [5]*[heights]float64{&c.shift, &c.spread, &c.mid, &c.high, &c.seen}
+}
+
+// CalibrationStateLen is the number of values that AppendState appends.
+const CalibrationStateLen = 5 * heights
+
+// SetState takes over what AppendState gave. It refuses what can't be a state
+// and is then unchanged.
+func (c *Calibration) SetState(s []float64) error {
+	const extreme = 50 // in logarithm
+	if len(s) != CalibrationStateLen {
+		return errState
+	}
+	for i, v := range s {
+		counts := i >= 4*heights
+		if !finite(v) || counts && v < 0 || !counts && math.Abs(v) > extreme ||
+			i >= heights && i < 2*heights && v <= 0 {
+			return errState
+		}
+	}
+	for i, a := range c.arrays() {
+		copy(a[:], s[i*heights:])
+	}
+	return nil
+}
