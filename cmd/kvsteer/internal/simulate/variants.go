@@ -68,7 +68,7 @@ func variant(params string, seed uint64) (Rule, error) {
 		r.Refine = func(s *State, f *kvsteer.Features, v *View) { refine(r.Predictor, s, f, v) }
 	}
 	if x.hold > 0 {
-		return &Late{Steer: r, Hold: x.hold, Age: x.age}, nil
+		return newLate(r, x.hold, x.age), nil
 	}
 	return r, nil
 }
@@ -108,21 +108,23 @@ func (x *experiment) adjust(s *State, c *policy.Candidate, v *View) {
 }
 
 // refine scales the work ahead down by the share of it that is done by now: the
-// time since it began over the time that it is predicted to take.
+// time since it began over the time that it takes at the pace at which the
+// predictor expects the call's own prompt to be computed.
 func refine(p kvsteer.Predictor, s *State, f *kvsteer.Features, v *View) {
 	if f.AheadTokens == 0 {
 		return
 	}
-	with, without := *f, *f
-	with.Uncached, with.Cached, without.Uncached, without.Cached = 0, 0, 0, 0
-	without.AheadTokens, without.AheadPairs = 0, 0
-	out := make([]kvsteer.Prediction, 2)
-	p.Predict([]kvsteer.Features{with, without}, out)
-	total := (out[0].TTFT - out[1].TTFT).Seconds()
+	tokens := float64(f.AheadTokens)
+	ahead := *f
+	ahead.Uncached = f.AheadTokens
+	ahead.Cached = int(max(f.AheadPairs-tokens*(tokens+1)/2, 0) / tokens)
+	out := [1]kvsteer.Prediction{}
+	p.Predict([]kvsteer.Features{ahead}, out[:])
+	total := out[0].Prefill.Seconds()
 	if total <= 0 {
 		return
 	}
 	left := 1 - min((s.Now-v.PrefillSince).Seconds()/total, 1)
-	f.AheadTokens = int(left * float64(f.AheadTokens))
+	f.AheadTokens = int(left * tokens)
 	f.AheadPairs *= left
 }
