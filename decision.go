@@ -2,6 +2,7 @@ package kvsteer
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -60,8 +61,13 @@ func (d *Decision) Winner() *DecisionCandidate {
 // String explains the decision in words, one line a candidate, the chosen first.
 func (d *Decision) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "decision %d: %s for model %q, %d prompt tokens (%s)",
-		d.ID, d.API, clip(d.Model), d.PromptTokens, d.TokenSource)
+	if d.ID == 0 {
+		b.WriteString("dry run: ")
+	} else {
+		fmt.Fprintf(&b, "decision %d: ", d.ID)
+	}
+	fmt.Fprintf(&b, "%s for model %q, %d prompt tokens (%s)",
+		d.API, clip(d.Model), d.PromptTokens, d.TokenSource)
 	if d.Attempt > 1 {
 		fmt.Fprintf(&b, ", attempt %d", d.Attempt)
 	}
@@ -117,7 +123,7 @@ func (c *DecisionCandidate) reason(promptTokens int) string {
 	}
 	share := 0.0
 	if promptTokens > 0 {
-		share = 100 * float64(c.CachedTokens) / float64(promptTokens)
+		share = math.Floor(100 * float64(c.CachedTokens) / float64(promptTokens))
 	}
 	return fmt.Sprintf("%d tokens cached (%.0f%%, %s), %d in flight with %d tokens ahead, predicted TTFT %s + %s to others",
 		c.CachedTokens, share, c.TrustState, c.InFlight, c.PrefillAhead,

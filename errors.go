@@ -73,6 +73,8 @@ func (c Code) info() codeInfo {
 		return codeInfo{"router closed", http.StatusServiceUnavailable, "overloaded_error"}
 	case CodeNotForwarded:
 		return codeInfo{"not forwarded", http.StatusNotFound, "not_found_error"}
+	case 0:
+		return codeInfo{"no error", http.StatusOK, ""}
 	default:
 		return codeInfo{"internal error", http.StatusInternalServerError, "api_error"}
 	}
@@ -166,5 +168,5 @@ func clip(s string) string {
 func quote(s string) string { return strconv.Quote(clip(s)) }
 
 func tooLarge(limit int64) *Error {
-	return &Error{Code: CodeTooLarge, Message: fmt.Sprintf("the body is larger than %d bytes", limit)}
+	return &Error{Code: CodeTooLarge, Message: fmt.Sprintf("the body is larger than %d bytes (the gateway's WithMaxBody)", limit)}
 }

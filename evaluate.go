@@ -256,6 +256,9 @@ func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Tim
 	if len(ev.plan.Order) > 0 {
 		d.Chosen = ev.plan.Order[0]
 		d.Degradations = append(d.Degradations, ev.refs[d.Chosen].home.degraded()...)
+		if ev.cands[d.Chosen].Trust == kvcache.Suspect {
+			d.Degradations = append(d.Degradations, "cache not counted on: "+reasonSuspect)
+		}
 	}
 	return d
 }

@@ -1,6 +1,7 @@
 package kvsteer
 
 import (
+	"bytes"
 	"net/http"
 
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
@@ -68,6 +69,9 @@ type parsed struct {
 }
 
 func (o *options) parse(req *Request) (parsed, error) {
+	if req == nil {
+		return parsed{}, badRequest(nil, "the Request is nil")
+	}
 	p := parsed{api: req.API, model: req.Model, body: req.Body}
 	if req.API.Path() == "" {
 		return p, badRequest(nil, "Request.API is none of those that carry a prompt")
@@ -80,6 +84,9 @@ func (o *options) parse(req *Request) (parsed, error) {
 			return p, badRequest(nil, "the request has no body and names no model")
 		}
 		return p, nil
+	}
+	if bytes.HasPrefix(req.Body, []byte("\x1f\x8b")) {
+		return p, badRequest(nil, "the body is gzip; send JSON without a Content-Encoding")
 	}
 	err := p.scan()
 	if err == nil && p.model != "" {

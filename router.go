@@ -49,6 +49,9 @@ type Router struct {
 func New(opts ...Option) (*Router, error) {
 	o := defaultOptions()
 	for _, opt := range opts {
+		if opt == nil {
+			return nil, errors.New("kvsteer: New takes no nil Option")
+		}
 		opt.apply(&o)
 	}
 	if o.fleet == nil {
@@ -127,11 +130,16 @@ func (r *Router) Select(ctx context.Context, req *Request) (*Selection, error) {
 }
 
 // Explain returns the decision that Select would make now, and reserves nothing.
-// When nobody could be chosen the Decision, with Chosen -1, comes with the error.
+// The Decision is never nil: when nobody could be chosen it comes with the error,
+// Chosen is -1, and it lists the candidates as far as there were any.
 func (r *Router) Explain(ctx context.Context, req *Request) (*Decision, error) {
 	s, err := r.prepare(ctx, req)
 	if err != nil {
-		return nil, err
+		d := &Decision{Chosen: -1, Attempt: 1}
+		if req != nil {
+			d.API, d.Model = req.API.String(), req.Model
+		}
+		return d, err
 	}
 	ev := r.evaluation()
 	defer r.release(ev)
@@ -182,7 +190,7 @@ func (r *Router) prepare(ctx context.Context, req *Request) (*Selection, error) 
 func unservable(model string, snap *fleet.Snapshot) *Error {
 	if snap.Pending() > 0 || len(snap.Members()) == 0 {
 		return &Error{
-			Code: CodeNoCandidates, RetryAfter: retrySoon,
+			Code: CodeNoCandidates, RetryAfter: retrySoon, Err: ailing(snap.Members()),
 			Message: "no healthy worker is known to serve the model " + quote(model) + " yet",
 		}
 	}
@@ -191,6 +199,33 @@ func unservable(model string, snap *fleet.Snapshot) *Error {
 		served = append(served, m.Name)
 	}
 	return unknownModel(model, served)
+}
+
+// ailing says what is wrong with workers that can't take requests, a few of them.
+// It is for the operator: WriteError does not show it to clients.
+func ailing(members []*fleet.Member) error {
+	const most = 3
+	var errs []error
+	for _, m := range members {
+		h := m.Health()
+		switch {
+		case m.Routable():
+			continue
+		case len(errs) == most:
+			errs = append(errs, errors.New("and more"))
+			return errors.Join(errs...)
+		case m.Draining():
+			errs = append(errs, fmt.Errorf("worker %q is draining", m.Name()))
+		case h.Err != nil:
+			errs = append(errs, fmt.Errorf("worker %q is %s: %w", m.Name(), h.State, h.Err))
+		default:
+			errs = append(errs, fmt.Errorf("worker %q is %s", m.Name(), h.State))
+		}
+	}
+	if len(members) == 0 {
+		return errors.New("the fleet has no workers")
+	}
+	return errors.Join(errs...)
 }
 
 // tokenizingEngine takes turns among the workers that could be asked for token
@@ -259,6 +294,7 @@ func (r *Router) nobody(s *Selection, ev *evaluation) *Error {
 	if len(ev.cands) == 0 {
 		return &Error{
 			Code: CodeNoCandidates, RetryAfter: retrySoon,
+			Err:     ailing(r.fleet.Snapshot().Serving(s.parsed.model)),
 			Message: "no healthy worker serves the model " + quote(s.parsed.model) + " at the moment",
 		}
 	}

@@ -3,6 +3,7 @@ package kvsteer
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/url"
@@ -168,6 +169,10 @@ func (s *Selection) Next(ctx context.Context, cause error) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if l := s.router.opts.logger; l != nil && !s.ended {
+		l.Warn("kvsteer: an attempt failed", slog.Uint64("decision", s.decision.ID),
+			slog.Int("attempt", s.attempt.number), slog.String("worker", s.attempt.target.Worker), slog.Any("cause", cause))
+	}
 	switch {
 	case s.ended:
 		return &Error{Code: CodeUpstream, Message: "the selection has ended", Err: cause}
@@ -182,7 +187,7 @@ func (s *Selection) Next(ctx context.Context, cause error) error {
 	s.attempt.booking.End()
 	s.tried = append(s.tried, s.attempt.member.ID())
 	if err := s.router.pick(s, s.attempt.number+1); err != nil {
-		return &Error{Code: CodeUpstream, Message: "no other worker is left to try", Err: cause, Rule: err.Rule, RetryAfter: err.RetryAfter}
+		return &Error{Code: CodeUpstream, Message: "every worker that could be tried failed", Err: cause, Rule: err.Rule, RetryAfter: err.RetryAfter}
 	}
 	return nil
 }

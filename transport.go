@@ -206,6 +206,10 @@ func (t *Transport) attempt(req *http.Request, sel *Selection) (*http.Response, 
 		blame(req, member, err)
 		return nil, err
 	}
+	if resp.StatusCode >= http.StatusBadRequest {
+		resp.Body = newPlainBody(resp.Body, sel, &statusError{status: resp.StatusCode})
+		return resp, nil
+	}
 	if resp.StatusCode != http.StatusOK {
 		resp.Body = newPlainBody(resp.Body, sel, nil)
 		return resp, nil
