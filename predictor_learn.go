@@ -26,6 +26,8 @@ const (
 	// Biases outside this range are engines in trouble, not slow engines.
 	minBias, maxBias = 1.0 / 8, 8
 	biasStep         = 0.05
+	// biasPull bounds what one request can say about a worker.
+	biasPull = 0.5
 	// biasSlack is how far a worker's bias, in logarithm, must lie from its peers'
 	// before it counts, and what is taken off it then: equal workers differ by
 	// noise, and to prefer one of them for that crowds it.
@@ -82,7 +84,7 @@ type bias struct {
 func newGroup(o *PredictorOptions) *group {
 	g := &group{
 		ttft:        predict.NewTTFT(o.PriorBase.Seconds(), kilo/o.PriorTokensPerSecond, meanPrompt, o.Forget),
-		itl:         predict.NewITL(o.PriorITL.Seconds(), o.Forget),
+		itl:         predict.NewITL(o.PriorITL.Seconds(), o.Forget*o.Forget), // paces change faster
 		calibration: predict.NewCalibration(),
 		output:      float64(o.PriorOutputTokens),
 	}
@@ -293,7 +295,7 @@ func (p *learner) learnBias(g *group, worker string, ratio float64, now int64) {
 	b := v.(*bias) //nolint:forcetypeassert // the map holds nothing else
 	log := math.Float64frombits(b.bits.Load())
 	target := math.Log(min(max(ratio, minBias), maxBias))
-	b.bits.Store(math.Float64bits(log + biasStep*(target-log)))
+	b.bits.Store(math.Float64bits(log + biasStep*min(max(target-log, -biasPull), biasPull)))
 	b.heard.Store(now)
 	if g.gone.Load() {
 		p.forgetWorker(g, worker)

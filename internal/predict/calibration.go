@@ -19,7 +19,7 @@ const (
 const (
 	// shiftStep, spreadStep and quantileStep are how fast corrections follow once
 	// they rest on some observations.
-	shiftStep, spreadStep, quantileStep = 0.1, 0.03, 0.05
+	shiftStep, spreadStep, quantileStep = 0.1, 0.05, 0.05
 	// core is how many times the usual deviation an observation may lie off before
 	// the correction pays it less heed; at twice that it pays none.
 	core = 1.5
@@ -27,9 +27,11 @@ const (
 	// logarithm, and initialHigh the 90th percentile in units of it (a normal
 	// deviate has 1.6): the prior's p90 is 1.6 times its mean.
 	initialSpread, initialHigh = 0.3, 1.6
+	// unseen and remembered bound how many observations a height stands for.
+	unseen, remembered = 0.01, 20
 	// gentlest is the least slope of corrected against uncorrected times, in
 	// logarithm: a correction may compress differences but never hides them.
-	gentlest = 0.25
+	gentlest = 0.1
 )
 
 // Calibration learns by how much predictions are off at their height, and how
@@ -142,6 +144,7 @@ type Curve struct {
 // Fill sets the curve to what c has learned. A correction that fell with height
 // would turn more work into less time; it is levelled.
 func (k *Curve) Fill(c *Calibration) {
+	var weight [heights]float64
 	nearest := -1
 	for i := range heights { // what lies between heights that have seen something
 		if c.seen[i] > 0 {
@@ -151,13 +154,14 @@ func (k *Curve) Fill(c *Calibration) {
 		if j < 0 {
 			j = c.first(i)
 		}
+		weight[i] = min(max(c.seen[i], unseen), remembered)
 		k.mean[i] = c.shift[j]
 		k.mid[i] = c.shift[j] + c.mid[j]*c.spread[j]
 		k.high[i] = c.shift[j] + c.high[j]*c.spread[j]
 	}
-	level(&k.mean)
-	level(&k.mid)
-	level(&k.high)
+	level(&k.mean, &weight)
+	level(&k.mid, &weight)
+	level(&k.high, &weight)
 	for i := range heights {
 		k.high[i] = max(k.high[i], k.mean[i], k.mid[i])
 	}
@@ -173,32 +177,40 @@ func (c *Calibration) first(i int) int {
 	return i
 }
 
-// level turns logarithmic corrections into times that grow with height: the mean
-// of the least curve above that does and the greatest below.
-func level(a *[heights]float64) {
-	var up [heights]float64
-	for i := range heights {
-		step := 0.0
-		if i > 0 {
-			step = slack(i)
-			up[i] = max(a[i], up[i-1]-step)
-		} else {
-			up[i] = a[i]
+// level turns logarithmic corrections into times that grow with height. Where
+// they fall too fast it takes the weighted mean: the nearest curve, in squares,
+// that doesn't (pool adjacent violators).
+func level(a, weight *[heights]float64) {
+	var value, mass [heights]float64
+	var size [heights]int
+	n := 0
+	for i, v := range a {
+		value[n], mass[n], size[n] = v+rise[i], weight[i], 1
+		for n > 0 && value[n-1] > value[n] {
+			sum := mass[n-1] + mass[n]
+			value[n-1] += (value[n] - value[n-1]) * mass[n] / sum
+			mass[n-1] = sum
+			size[n-1] += size[n]
+			n--
 		}
+		n++
 	}
-	down := a[heights-1]
-	for i := heights - 1; i >= 0; i-- {
-		if i < heights-1 {
-			down = min(a[i], down+slack(i+1))
+	i := 0
+	for b := range n {
+		for range size[b] {
+			a[i] = height(i) * math.Exp(value[b]-rise[i])
+			i++
 		}
-		a[i] = height(i) * math.Exp((up[i]+down)/2)
 	}
 }
 
-// slack is how much a correction may fall from height i-1 to i.
-func slack(i int) float64 {
-	return (1 - gentlest) * math.Log(height(i)/height(i-1))
-}
+// rise is how much a correction may have fallen from the lowest height to each.
+var rise = func() (r [heights]float64) { //nolint:gochecknoglobals // an immutable table
+	for i := range r {
+		r[i] = (1 - gentlest) * math.Log(height(i)/lowest)
+	}
+	return r
+}()
 
 // At returns the corrected prediction and its 50th and 90th percentiles, in
 // seconds.
