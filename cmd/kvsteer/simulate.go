@@ -186,7 +186,9 @@ func (o *simulation) run(ctx context.Context, stdout, stderr io.Writer) error {
 	return nil
 }
 
-func (o *simulation) one(ctx context.Context, c simulate.Config, name string, workload func() *simulate.Workload) (*simulate.Result, error) {
+func (o *simulation) one(
+	ctx context.Context, c simulate.Config, name string, workload func() *simulate.Workload,
+) (*simulate.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func plots(dir string, points []point) error {
 }
 
 func plot(dir, name string, c *simulate.Chart) error {
-	f, err := os.Create(filepath.Join(dir, name+".svg"))
+	f, err := os.Create(filepath.Join(dir, name+".svg")) //nolint:gosec // the user names the directory
 	if err != nil {
 		return fmt.Errorf("the plots: %w", err)
 	}

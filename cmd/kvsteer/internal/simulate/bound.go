@@ -1,6 +1,9 @@
 package simulate
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Bound is not a rule that a router could follow: all workers share one cache of
 // their summed size, and a call waits in one queue until a worker has nothing
@@ -68,11 +71,11 @@ func (p *pool) hits(blocks []uint64) int {
 // use returns the hits and makes all blocks the most recent.
 func (p *pool) use(blocks []uint64) int {
 	found := p.hits(blocks)
-	for i := len(blocks) - 1; i >= 0; i-- {
-		n := p.nodes[blocks[i]]
+	for _, b := range slices.Backward(blocks) {
+		n := p.nodes[b]
 		if n == nil {
-			n = &node{block: blocks[i]}
-			p.nodes[blocks[i]] = n
+			n = &node{block: b}
+			p.nodes[b] = n
 		} else {
 			n.prev.next, n.next.prev = n.next, n.prev
 		}

@@ -48,14 +48,18 @@ func (a *agenda) next() (event, bool) {
 
 type byTime []event
 
-func (h byTime) Len() int { return len(h) }
-func (h byTime) Less(i, j int) bool {
-	if h[i].at != h[j].at {
-		return h[i].at < h[j].at
+func (h *byTime) Len() int { return len(*h) }
+
+func (h *byTime) Less(i, j int) bool {
+	a, b := &(*h)[i], &(*h)[j]
+	if a.at != b.at {
+		return a.at < b.at
 	}
-	return h[i].order < h[j].order
+	return a.order < b.order
 }
-func (h byTime) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+func (h *byTime) Swap(i, j int) { (*h)[i], (*h)[j] = (*h)[j], (*h)[i] }
+
 func (h *byTime) Push(x any) {
 	if e, ok := x.(event); ok {
 		*h = append(*h, e)

@@ -146,5 +146,6 @@ func TestWorkloads(t *testing.T) {
 	}
 
 	w = Control(16, nil)
-	require.NotEqual(t, w.Session()[0].Blocks[0], w.Session()[0].Blocks[0])
+	one, other := w.Session()[0], w.Session()[0]
+	require.NotEqual(t, one.Blocks[0], other.Blocks[0])
 }

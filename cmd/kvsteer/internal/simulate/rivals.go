@@ -13,7 +13,7 @@ func least(n int, rng *rand.Rand, cost func(i int) float64) int {
 		switch c := cost(i); {
 		case c < lowest:
 			best, lowest, ties = i, c, 1
-		case c == lowest: //nolint:revive // equal costs are ties, whatever their value
+		case c == lowest:
 			ties++
 			if rng.IntN(ties) == 0 {
 				best = i

@@ -2,6 +2,8 @@ package simulate
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,7 +60,8 @@ func variant(params string, seed uint64) (Rule, error) {
 		name, value, _ := strings.Cut(p, "=")
 		v, err := strconv.ParseFloat(value, 64)
 		if known[name] == nil || err != nil || v < 0 {
-			return nil, fmt.Errorf("kvsteer has no parameter %q; there are externality, evict, spread, arrivals, decode, oracle, progress, hold and age, each with a number", p)
+			return nil, fmt.Errorf("kvsteer has no parameter %q; there are %s, each with a number",
+				p, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		}
 		*known[name] = v
 	}
