@@ -73,13 +73,7 @@ func (ev *evaluation) keysFor(s *Selection, block int, adapter string) int {
 	}
 	k := &ev.keys[ev.used]
 	k.block, k.adapter = block, adapter
-	h := kvcache.Hasher{BlockSize: block}
-	scope := kvcache.Scope{Adapter: adapter, Salt: s.parsed.salt}
-	if s.enc.Source == prompt.SourceBytes {
-		k.keys = h.ByteKeys(k.keys[:0], s.enc.Bytes, scope)
-	} else {
-		k.keys = h.Keys(k.keys[:0], s.enc.Tokens, scope, s.enc.Items)
-	}
+	k.keys = s.keys(k.keys[:0], block, adapter)
 	ev.used++
 	return ev.used - 1
 }
@@ -93,6 +87,16 @@ func (r *Router) hash(s *Selection, ev *evaluation) {
 			ev.keysFor(s, r.blockSize(home.owner(rank), m), adapter)
 		}
 	}
+}
+
+// keys appends the prompt's block keys to dst.
+func (s *Selection) keys(dst []kvcache.Key, block int, adapter string) []kvcache.Key {
+	h := kvcache.Hasher{BlockSize: block}
+	scope := kvcache.Scope{Adapter: adapter, Salt: s.parsed.salt}
+	if s.enc.Source == prompt.SourceBytes {
+		return h.ByteKeys(dst, s.enc.Bytes, scope)
+	}
+	return h.Keys(dst, s.enc.Tokens, scope, s.enc.Items)
 }
 
 // adapterOn is the adapter that the request's model is on m, "" for a base model.
@@ -191,7 +195,7 @@ func (r *Router) match(s *Selection, ev *evaluation) {
 		blocks := int(ev.hits[i].Blocks)
 		rf.indexed = kvcache.CachedTokens(blocks, rf.block, s.enc.Count, rf.member.Worker().Speculative)
 		// A suspect index is still audited, but nothing is expected of it.
-		if c.Trust != kvcache.Suspect && c.Trust != kvcache.Blind {
+		if c.Trust != kvcache.Suspect && c.Trust != kvcache.Blind && !s.parsed.bypass {
 			c.CachedBlocks, c.CachedTokens = blocks, rf.indexed
 		}
 		f.Cached = c.CachedTokens
@@ -215,11 +219,8 @@ func (r *Router) book(s *Selection, ev *evaluation, number int) {
 	i := ev.plan.Order[0]
 	rf, c := &ev.refs[i], &ev.cands[i]
 	f := ev.feats[i]
-	ttl := r.opts.bookTTL
-	if c.Trust <= kvcache.Approximate {
-		ttl = r.opts.approxTTL
-	}
-	r.index.Book(rf.owner, ev.keys[rf.keys].keys, ttl)
+	// Not for long: an attempt may fail. What is answered is kept, see keep.
+	r.index.Book(rf.owner, ev.keys[rf.keys].keys, r.opts.bookTTL)
 	s.attempt = attempt{
 		number: number, began: r.opts.now(), member: rf.member, rank: c.Rank, owner: rf.owner,
 		booking: rf.member.Begin(c.Rank, fleet.Work{
@@ -227,12 +228,31 @@ func (r *Router) book(s *Selection, ev *evaluation, number int) {
 			PrefillPairs:  int64(AttentionPairs(f.Uncached, f.Cached)),
 			PromptTokens:  s.enc.Count,
 		}),
-		features: f, cached: rf.indexed, block: rf.block,
-		target: Target{Worker: c.Name, Instance: c.Instance, Rank: c.Rank, URL: rf.member.URL()},
+		features: f, cached: rf.indexed, block: rf.block, adapter: ev.keys[rf.keys].adapter,
+		inferred: c.Trust <= kvcache.Approximate,
+		target:   Target{Worker: c.Name, Instance: c.Instance, Rank: c.Rank, URL: rf.member.URL()},
+	}
+	if !s.parsed.stream {
+		// Nobody will see its first token; without a guess its prefill would weigh on
+		// the worker until the whole answer is there.
+		s.attempt.assumed = time.AfterFunc(2*ev.preds[i].TTFT, s.attempt.booking.FirstToken)
 	}
 	if rf.member.Ranks() > 1 {
 		s.attempt.target.Header = http.Header{headerRank: []string{strconv.Itoa(c.Rank)}}
 	}
+}
+
+// keep makes the booking of an answered request last where no event will ever
+// confirm it: the worker has computed the prompt now.
+func (r *Router) keep(s *Selection) {
+	a := &s.attempt
+	if !a.inferred {
+		return
+	}
+	a.inferred = false
+	ev := r.evaluation()
+	defer r.release(ev)
+	r.index.Book(a.owner, ev.keys[ev.keysFor(s, a.block, a.adapter)].keys, r.opts.approxTTL)
 }
 
 // decide records the evaluation.

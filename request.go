@@ -66,6 +66,8 @@ type parsed struct {
 	salt   string
 	// bypass: engines compute the whole prompt, cached or not.
 	bypass bool
+	// stream: the answer comes in parts, so that its first token will be seen.
+	stream bool
 }
 
 func (o *options) parse(req *Request) (parsed, error) {
@@ -108,6 +110,7 @@ func (o *options) parse(req *Request) (parsed, error) {
 	}
 	p.salt = prompt.Salt(p.object)
 	p.bypass = bypasses(p.object)
+	p.stream, _ = p.object.Value("stream").Bool()
 	return p, nil
 }
 

@@ -301,6 +301,54 @@ func TestRoutesByLoadWhenNothingIsKnown(t *testing.T) {
 	require.Positive(t, again.Winner().CachedTokens)
 }
 
+// A request whose answer comes in one piece stops weighing as a prefill when it
+// must have become one that decodes.
+func TestAPrefillThatNobodySeesEnds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig{engines: 1})
+	s, err := r.router.Select(t.Context(), chatRequest(fleettest.Text(1, 300), false))
+	require.NoError(t, err)
+	m := r.fleet.Snapshot().Members()[0]
+	require.Positive(t, m.InFlight(0).PrefillTokens)
+	require.Eventually(t, func() bool { return m.InFlight(0).PrefillTokens == 0 }, 10*time.Second, time.Millisecond)
+	require.Equal(t, 1, m.InFlight(0).Requests)
+	s.Done(kvsteer.Usage{})
+	r.idle()
+}
+
+// What a worker without events was only asked for is soon forgotten, what it
+// answered is not.
+func TestOnlyAnsweredPromptsAreRememberedForLong(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	now := time.Now()
+	clock := func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
+	r := newRig(t, rigConfig{
+		engines: 1,
+		worker:  func(_ int, w *fleet.Worker) { w.Events = nil },
+		options: []kvsteer.Option{kvsteer.WithClock(clock), kvsteer.WithMaxIdle(time.Hour)},
+	})
+	failed, answered := fleettest.Text(1, 500), fleettest.Text(2, 500)
+	cached := func(text string) int {
+		d, err := r.router.Explain(t.Context(), chatRequest(text, false))
+		require.NoError(t, err)
+		return d.Winner().CachedTokens
+	}
+	s, err := r.router.Select(t.Context(), chatRequest(failed, false))
+	require.NoError(t, err)
+	s.Abort(errors.New("refused"))
+	s, err = r.router.Select(t.Context(), chatRequest(answered, false))
+	require.NoError(t, err)
+	s.Done(kvsteer.Usage{})
+	require.Positive(t, cached(failed))
+	require.Positive(t, cached(answered))
+	mu.Lock()
+	now = now.Add(5 * time.Minute)
+	mu.Unlock()
+	require.Zero(t, cached(failed))
+	require.Positive(t, cached(answered))
+}
+
 func TestRestartInheritsNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigConfig{engines: 1})

@@ -62,8 +62,18 @@ type attempt struct {
 	features Features
 	cached   int // predicted cached tokens
 	block    int // block size in tokens
+	adapter  string
+	inferred bool        // no event will confirm the booking
+	assumed  *time.Timer // ends the prefill of a request whose first token nobody sees
 	ttft     time.Duration
 	target   Target
+}
+
+func (a *attempt) release() {
+	if a.assumed != nil {
+		a.assumed.Stop()
+	}
+	a.booking.End()
 }
 
 // errSuperseded is the reason given for an attempt that Next replaced.
@@ -102,6 +112,7 @@ func (s *Selection) FirstToken() {
 	}
 	s.attempt.ttft = max(now.Sub(s.attempt.began), 1)
 	s.attempt.booking.FirstToken()
+	s.router.keep(s)
 	if s.attempt.number == 1 {
 		s.router.predictor.Observe(&s.attempt.features, s.attempt.ttft)
 	}
@@ -135,7 +146,10 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 		return false
 	}
 	s.ended = true
-	s.attempt.booking.End()
+	s.attempt.release()
+	if reason == nil {
+		s.router.keep(s)
+	}
 	a, d := s.attempt, s.decision
 	s.mu.Unlock()
 
@@ -184,7 +198,7 @@ func (s *Selection) Next(ctx context.Context, cause error) error {
 		return canceled(ctx)
 	}
 	s.Touch()
-	s.attempt.booking.End()
+	s.attempt.release()
 	s.tried = append(s.tried, s.attempt.member.ID())
 	if err := s.router.pick(s, s.attempt.number+1); err != nil {
 		return &Error{Code: CodeUpstream, Message: "every worker that could be tried failed", Err: cause, Rule: err.Rule, RetryAfter: err.RetryAfter}
