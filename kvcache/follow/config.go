@@ -25,6 +25,11 @@ var ErrConfig = errors.New("follow: incomplete configuration")
 
 // Index is what a Follower writes to; [*kvcache.Index] is one. Calls come from
 // one goroutine per Follower.
+//
+// Clear drops bookings too, so it is called for a reason only: after Apply, or if
+// the owner holds blocks of before. The latter is asked of the Index's method
+// OwnerStats, as [*kvcache.Index] has it; without one an owner is taken to be
+// empty when the Follower starts.
 type Index interface {
 	Apply(o kvcache.Owner, e *kvcache.Event) kvcache.Outcome
 	Clear(o kvcache.Owner)

@@ -84,6 +84,7 @@ func (f *Follower) postpone() {
 // remembers. What is known is cleared when the answer begins, not before, so
 // that an unanswered request costs nothing.
 func (f *Follower) restart(conn Conn) error {
+	silent := f.placed && f.next == 0 && f.whole // it had published nothing
 	for range maxRebirths {
 		begun := false
 		err := f.replay(conn, 0, func(m Message) error {
@@ -110,6 +111,9 @@ func (f *Follower) restart(conn Conn) error {
 				f.begin(0, ReasonNone) // it has published nothing yet
 			}
 			f.prove()
+			if silent && !begun {
+				return nil
+			}
 			// Messages of a predecessor may still wait on the connection and fit
 			// behind these. The next proof shows it.
 			if soon := time.Now().Add(confirmAfter); soon.Before(f.nextCheck) {

@@ -15,7 +15,9 @@ type target struct {
 	// whole: everything since the owner's cache was empty has been applied.
 	whole bool
 	// why not whole.
-	why    Reason
+	why Reason
+	// applied: something was applied since the owner was cleared.
+	applied bool
 	trust  kvcache.Trust
 	reason Reason
 }
@@ -41,9 +43,27 @@ func (f *Follower) target(rank int) *target {
 func (f *Follower) clear(why Reason) {
 	f.whole, f.why = why == ReasonNone, why
 	for _, t := range f.targets {
-		f.cfg.Index.Clear(t.owner)
+		// Clear takes the bookings of requests that are under way as well, which
+		// an owner that holds nothing else has no reason to lose.
+		if t.applied || f.holds(t.owner) {
+			f.cfg.Index.Clear(t.owner)
+			t.applied = false
+		}
 		t.whole, t.why = f.whole, why
 	}
+}
+
+// holds reports whether somebody else gave o blocks that are no bookings: a
+// predecessor, or a snapshot.
+func (f *Follower) holds(o kvcache.Owner) bool {
+	x, ok := f.cfg.Index.(interface {
+		OwnerStats(o kvcache.Owner) kvcache.OwnerStats
+	})
+	if !ok {
+		return false
+	}
+	s := x.OwnerStats(o)
+	return s.Pairs > s.Provisional || s.Orphans > 0
 }
 
 // accept applies the message whose turn it is.
@@ -76,6 +96,7 @@ func (f *Follower) accept(m Message) {
 	})
 	for i := range b.Events {
 		e := &b.Events[i]
+		t.applied = true
 		out := f.cfg.Index.Apply(t.owner, e)
 		if e.Kind == kvcache.Cleared {
 			t.whole, t.why = true, ReasonNone
