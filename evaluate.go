@@ -123,6 +123,8 @@ func (r *Router) evaluate(s *Selection, ev *evaluation) {
 	for i := range ev.cands {
 		ev.cands[i].PredictedTTFT = ev.preds[i].TTFT
 		ev.cands[i].Externality = ev.preds[i].Externality
+		ev.cands[i].PredictedP90 = ev.preds[i].P90
+		ev.cands[i].PredictedITL, ev.cands[i].PredictedE2E = ev.preds[i].ITL, ev.preds[i].E2E
 	}
 	req := policy.Request{Model: s.parsed.model, API: s.parsed.api.String(), PromptTokens: s.enc.Count}
 	r.opts.policy.Evaluate(&req, ev.cands, &ev.plan)
@@ -162,6 +164,7 @@ func (r *Router) gather(s *Selection, ev *evaluation, m *fleet.Member, now time.
 			Model: s.parsed.model, Class: w.Class, Worker: w.Name,
 			AheadTokens: load.PrefillTokens, AheadPairs: float64(load.PrefillPairs),
 			Waiting: load.OtherWaiting, Decoding: load.DecodeRequests + load.OtherRunning,
+			KVUsage: load.KVUsage, ReportAge: load.Age,
 		})
 	}
 }

@@ -77,9 +77,10 @@ type Predictor interface {
 // DecodeObserver may be implemented by a [Predictor] that learns how answers go
 // on. It is safe for concurrent use.
 type DecodeObserver interface {
-	// ObserveDecode takes in the mean time between tokens of an answer, and how
-	// many there were; 0 if that is not known. The router calls it for answers
-	// that came to their end and whose length the engine reported.
+	// ObserveDecode takes in the mean time between tokens of an answer, 0 if it was
+	// too short to tell, and how many tokens it had, 0 if that is not known. The
+	// router calls it for answers that came to their end after a first token and
+	// whose length the engine reported.
 	ObserveDecode(f *Features, itl time.Duration, outputTokens int)
 }
 

@@ -88,11 +88,18 @@ func newGroup(o *PredictorOptions) *group {
 		calibration: predict.NewCalibration(),
 		output:      float64(o.PriorOutputTokens),
 	}
-	s := &snapshot{tempo: predict.NewTempo(g.itl.Coefficients()), output: g.output}
-	s.surface = predict.NewSurface(g.ttft.Coefficients())
-	s.curve.Fill(g.calibration)
-	g.current.Store(s)
+	g.current.Store(g.snapshot())
 	return g
+}
+
+// snapshot makes a snapshot of what g has learned. The caller holds g.mu.
+func (g *group) snapshot() *snapshot {
+	s := &snapshot{
+		surface: predict.NewSurface(g.ttft.Coefficients()), tempo: predict.NewTempo(g.itl.Coefficients()),
+		output: g.output, updates: g.ttft.Updates(),
+	}
+	s.curve.Fill(g.calibration)
+	return s
 }
 
 func (f *Features) load() predict.Load {
@@ -188,7 +195,7 @@ func (p *learner) Observe(f *Features, ttft time.Duration) {
 
 // ObserveDecode implements [DecodeObserver].
 func (p *learner) ObserveDecode(f *Features, itl time.Duration, outputTokens int) {
-	if itl <= 0 {
+	if itl <= 0 && outputTokens <= 0 {
 		return
 	}
 	g := p.group(groupKey{f.Model, f.Class})
@@ -197,7 +204,9 @@ func (p *learner) ObserveDecode(f *Features, itl time.Duration, outputTokens int
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.current.Load()
-	g.itl.UpdateITL(&pace, itl.Seconds(), s.tempo.Time(&pace))
+	if itl > 0 {
+		g.itl.UpdateITL(&pace, itl.Seconds(), s.tempo.Time(&pace))
+	}
 	if outputTokens > 0 {
 		g.output += outputStep * (float64(outputTokens) - g.output)
 	}

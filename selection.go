@@ -158,6 +158,9 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 	if s.auditable() {
 		r.audit(&a, u)
 	}
+	if reason == nil {
+		r.observeDecode(&a, u)
+	}
 	if len(r.opts.hooks.outcome) == 0 {
 		return true
 	}

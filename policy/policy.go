@@ -71,6 +71,12 @@ type Candidate struct {
 	// serving this request here would cost the requests behind it.
 	PredictedTTFT time.Duration `json:"predicted_ttft_ns"`
 	Externality   time.Duration `json:"externality_ns"`
+	// PredictedP90 is the time to first token that nine of ten such requests stay
+	// below, PredictedITL the expected time between tokens after it, PredictedE2E
+	// the expected time to the last. 0 means that the predictor has none.
+	PredictedP90 time.Duration `json:"predicted_ttft_p90_ns"`
+	PredictedITL time.Duration `json:"predicted_itl_ns"`
+	PredictedE2E time.Duration `json:"predicted_e2e_ns"`
 
 	// Tie breaks exact ties; the router draws it at random.
 	Tie uint32 `json:"-"`
