@@ -48,6 +48,15 @@ it prints is a simulation, not a measurement of any engine.
 Workloads: shared-prefix, multi-turn, control, or a JSONL file (timestamp in ms,
 input_length, output_length, hash_ids of 512-token blocks: Mooncake's format).
 
+Rules: all below, and bound-fifo. kvsteer is this library as it comes;
+kvsteer:NAME=VALUE+NAME=VALUE tries out other objectives: externality, spread,
+evict, arrivals and decode are weights of the request's own prefill as a cost to
+others; progress=1 takes off the work ahead what must be done by now; hold=0.01
+keeps requests in the router while workers are busy (age=0.1 weighs their wait);
+oracle=1 predicts by the engines' true state. random, round-robin, least-requests
+and power-of-two, session-hash, sglang, llm-d and dynamo are what others do, with
+the same knowledge of caches and load.
+
 `
 
 func (o *simulation) flags(stderr io.Writer) *flag.FlagSet {
