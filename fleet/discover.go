@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -51,7 +53,14 @@ type source struct {
 	mu     sync.Mutex // taken after fleet.mu
 	status SourceStatus
 	sets   uint64
+	told   []string // texts of the errors reported since the last good list
+	// repaired: the last good list came after an error and that is not logged yet.
+	repaired bool
 }
+
+// maxTold bounds source.told; a Discoverer whose every error reads differently is
+// reported each time.
+const maxTold = 16
 
 // SourceStatus is how one Discoverer fares.
 type SourceStatus struct {
@@ -88,12 +97,15 @@ func (s *source) run() {
 	pause := firstDiscoverPause
 	for {
 		before := s.setCount()
+		var refused atomic.Pointer[error]
 		err := s.discoverer.Discover(s.fleet.ctx, func(list []Worker) error {
 			err := s.fleet.apply(s, list)
 			if err != nil && !errors.Is(err, ErrClosed) {
 				// A Discoverer may drop the error and wait for the next list.
-				s.failed(err)
+				refused.Store(&err)
+				s.failed(err, true)
 			}
+			s.logRepair()
 			return err
 		})
 		if s.fleet.ctx.Err() != nil {
@@ -102,7 +114,10 @@ func (s *source) run() {
 		if err == nil {
 			err = errDiscovererEnded
 		}
-		s.failed(err)
+		// What was refused and comes back, perhaps with its place in a file, is one
+		// problem.
+		known := refused.Load()
+		s.failed(err, known == nil || !wraps(err, *known))
 		if s.setCount() != before {
 			pause = firstDiscoverPause
 		}
@@ -123,20 +138,44 @@ func (s *source) setCount() uint64 {
 	return s.sets
 }
 
+// succeeded is called with fleet.mu held.
 func (s *source) succeeded(workers int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.repaired = s.status.Err != nil
 	s.sets++
 	s.status = SourceStatus{Workers: workers, SetAt: s.fleet.opts.Now()}
+	s.told = nil
 }
 
-// failed records err and reports it if it is news.
-func (s *source) failed(err error) {
-	err = fmt.Errorf("fleet: discovery failed, the last list stays in force: %w", err)
+// logRepair says, without fleet.mu, that a list was good after an error.
+func (s *source) logRepair() {
 	s.mu.Lock()
-	news := s.status.Err == nil || s.status.Err.Error() != err.Error()
-	if news {
-		s.status.Err, s.status.ErrAt = err, s.fleet.opts.Now()
+	repaired, workers := s.repaired, s.status.Workers
+	s.repaired = false
+	s.mu.Unlock()
+	if repaired {
+		s.fleet.log(slog.LevelInfo, "discovery works again", slog.Int("workers", workers))
+	}
+}
+
+// failed records err, and reports it if it may be news and none with its text
+// has been since the last good list.
+func (s *source) failed(err error, news bool) {
+	s.mu.Lock()
+	inForce := "there is no list of workers yet"
+	if !s.status.SetAt.IsZero() {
+		inForce = "the last list stays in force"
+	}
+	err = fmt.Errorf("fleet: discovery failed, %s: %w", inForce, err)
+	text := err.Error()
+	news = news && !slices.Contains(s.told, text)
+	if s.status.Err == nil || news {
+		s.status.ErrAt = s.fleet.opts.Now()
+	}
+	s.status.Err = err
+	if news && len(s.told) < maxTold {
+		s.told = append(s.told, text)
 	}
 	s.mu.Unlock()
 	if !news {
@@ -146,4 +185,13 @@ func (s *source) failed(err error) {
 	if s.fleet.opts.OnError != nil {
 		s.fleet.opts.OnError(err)
 	}
+}
+
+// wraps reports whether err has come of the refusal of a list. Of a joined error
+// a Discoverer may have wrapped the parts.
+func wraps(err, refusal error) bool {
+	if parts, ok := refusal.(interface{ Unwrap() []error }); ok {
+		return slices.ContainsFunc(parts.Unwrap(), func(part error) bool { return errors.Is(err, part) })
+	}
+	return errors.Is(err, refusal)
 }

@@ -3,8 +3,9 @@
 //
 //	go run ./examples/nethttp -fleet examples/nethttp/fleet.yaml
 //
-// It serves the engines' own API on -listen, follows the fleet file as it
-// changes, and finishes its streams before it stops on SIGINT or SIGTERM.
+// It serves the engines' own API on -listen and readiness at /health and /healthz,
+// follows the fleet file as it changes, and finishes its streams before it stops
+// on SIGINT or SIGTERM. The rest is flags, logs and order of shutdown.
 package main
 
 import (
@@ -13,7 +14,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"os"
@@ -40,70 +43,88 @@ func main() {
 	flag.StringVar(&c.fleet, "fleet", "fleet.yaml", "file that lists the workers; it may change while we run")
 	flag.StringVar(&c.policy, "policy", "kvsteer", "how to choose: kvsteer, or round-robin to compare with")
 	flag.StringVar(&c.outcomes, "outcomes", "", "file to append one JSON line per finished request to: decision, TTFT, usage")
-	flag.DurationVar(&c.notice, "notice", time.Second, "how long /healthz says no before new connections are refused, for load balancers to notice")
+	flag.DurationVar(&c.notice, "notice", time.Second, "how long readiness is denied before connections are, for load balancers to notice")
 	flag.DurationVar(&c.grace, "grace", 30*time.Second, "how long streams may go on after a signal to stop")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "nethttp: unexpected argument %q; -help lists the flags\n", flag.Arg(0))
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends us at once
-	if err := run(ctx, c); err != nil {
+	err := run(ctx, c)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "nethttp:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, c config) error {
+func run(ctx context.Context, c config) (err error) {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	rules := map[string]policy.Policy{"kvsteer": policy.Default{}, "round-robin": new(policy.RoundRobin)}
 	rule, ok := rules[c.policy]
 	if !ok {
 		return fmt.Errorf("-policy %q: want kvsteer or round-robin", c.policy)
 	}
+	// Later a wrong file changes nothing and is logged; at the start it ends us.
+	if _, err = file.Load(c.fleet); err != nil {
+		return fmt.Errorf("-fleet: %w", err)
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.listen)
+	if err != nil {
+		return fmt.Errorf("-listen: %w", err)
+	}
+	defer listener.Close() //nolint:errcheck // the server closes it, unless it never came to that
 	workers, err := fleet.New(fleet.Options{Discoverer: &file.Discoverer{Path: c.fleet}, Logger: logger})
 	if err != nil {
 		return err
 	}
-	defer workers.Close()
+	defer closing(workers, &err)
 	opts := []kvsteer.Option{
 		kvsteer.WithFleet(workers), kvsteer.WithEvents(&zmtp.Transport{}), // KV events in pure Go
 		kvsteer.WithPolicy(rule), kvsteer.WithLogger(logger), kvsteer.WithHooks(trustLog{logger}),
 	}
 	if c.outcomes != "" {
-		f, err := os.OpenFile(c.outcomes, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-		if err != nil {
-			return err
+		var f *os.File
+		if f, err = os.OpenFile(c.outcomes, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+			return fmt.Errorf("-outcomes: %w", err)
 		}
-		defer f.Close()
+		defer closing(f, &err)
 		opts = append(opts, kvsteer.WithHooks(&outcomeLog{enc: json.NewEncoder(f)}))
 	}
 	router, err := kvsteer.New(opts...)
 	if err != nil {
 		return err
 	}
-	defer router.Close()
+	defer closing(router, &err)
 
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+	ready := func(w http.ResponseWriter, _ *http.Request) {
 		if ctx.Err() != nil || workers.Snapshot().Routable() == 0 {
 			http.Error(w, "not ready", http.StatusServiceUnavailable)
 			return
 		}
 		fmt.Fprintln(w, "ok")
-	})
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", ready)
+	mux.HandleFunc("GET /health", ready) // where engines have it, and their clients look
 	mux.Handle("/", &httputil.ReverseProxy{
 		Rewrite:      func(*httputil.ProxyRequest) {}, // the Transport sets the destination
 		Transport:    kvsteer.NewTransport(router, kvsteer.TransportOptions{}),
 		ErrorHandler: kvsteer.WriteError,
 	})
-	return serve(ctx, c, mux, logger)
+	logger.Info("serving", "listen", listener.Addr().String(), "policy", c.policy)
+	return serve(ctx, c, &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}, listener, logger)
 }
 
+// closing is for defer: an error of Close is one of the function's.
+func closing(c io.Closer, err *error) { *err = errors.Join(*err, c.Close()) }
+
 // serve runs the server until ctx ends, then lets streams finish.
-func serve(ctx context.Context, c config, h http.Handler, logger *slog.Logger) error {
-	srv := &http.Server{Addr: c.listen, Handler: h, ReadHeaderTimeout: 10 * time.Second}
+func serve(ctx context.Context, c config, srv *http.Server, l net.Listener, logger *slog.Logger) error {
 	failed := make(chan error, 1)
-	go func() { failed <- srv.ListenAndServe() }()
-	logger.Info("serving", "listen", c.listen, "policy", c.policy)
+	go func() { failed <- srv.Serve(l) }()
 	select {
 	case err := <-failed:
 		return err

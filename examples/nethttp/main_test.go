@@ -39,6 +39,7 @@ func TestStopsInOrder(t *testing.T) {
 	defer resp.Body.Close()
 	stop()
 	require.Equal(t, http.StatusServiceUnavailable, status(c, "/healthz"))
+	require.Equal(t, http.StatusServiceUnavailable, status(c, "/health"))
 	require.Equal(t, http.StatusOK, status(c, "/v1/models"), "not ready is not gone")
 	require.Eventually(t, func() bool { return status(c, "/healthz") == 0 }, 10*time.Second, 5*time.Millisecond)
 	engine.Faults().Clear()
@@ -52,8 +53,30 @@ func TestStopsInOrder(t *testing.T) {
 	require.Contains(t, string(outcomes), `"known":true`)
 }
 
-func TestAnUnknownPolicyIsRefused(t *testing.T) {
-	require.ErrorContains(t, run(t.Context(), config{policy: "x"}), "want kvsteer or round-robin")
+// What the flags ask for and can't be had is the error of run, at once.
+func TestRefusesToStart(t *testing.T) {
+	good := filepath.Join(t.TempDir(), "fleet.yaml")
+	require.NoError(t, os.WriteFile(good, []byte("workers: []\n"), 0o600))
+	bad := filepath.Join(t.TempDir(), "fleet.yaml")
+	require.NoError(t, os.WriteFile(bad, []byte("workers:\n  - name: w0\n    ulr: x\n"), 0o600))
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	cases := map[string]struct {
+		c    config
+		want string
+	}{
+		"unknown policy": {config{policy: "x"}, "want kvsteer or round-robin"},
+		"no fleet file":  {config{policy: "kvsteer", fleet: filepath.Join(t.TempDir(), "none.yaml")}, "-fleet: stat "},
+		"bad fleet file": {config{policy: "kvsteer", fleet: bad}, `3:5: a worker has no key "ulr"; did you mean "url"?`},
+		"port in use":    {config{policy: "kvsteer", fleet: good, listen: taken.Addr().String()}, "-listen: listen tcp 127.0.0.1:"},
+		"no outcomes": {
+			config{policy: "kvsteer", fleet: good, listen: "127.0.0.1:0", outcomes: t.TempDir()}, "-outcomes: open ",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) { require.ErrorContains(t, run(t.Context(), c.c), c.want) })
+	}
 }
 
 // status is 0 when nobody listens.

@@ -122,6 +122,10 @@ func (d *Discoverer) load(good look, set func([]fleet.Worker) error) (look, erro
 	if err != nil {
 		return seen, fmt.Errorf("%s: %w", d.Path, err)
 	}
+	// Before set, so that what is wrong is first heard of with its place.
+	if err := fleet.Validate(workers); err != nil {
+		return seen, places.locate(d.Path, err)
+	}
 	if err := set(workers); err != nil {
 		return seen, places.locate(d.Path, err)
 	}

@@ -75,7 +75,7 @@ func document(data []byte) (*yaml.Node, error) {
 	case errors.Is(err, io.EOF):
 		return nil, &SyntaxError{Problem: `the file is empty; write "workers: []" if there are none`}
 	case err != nil:
-		return nil, yamlError(err)
+		return nil, yamlError(err, data)
 	}
 	var second yaml.Node
 	switch err := dec.Decode(&second); {
@@ -85,7 +85,7 @@ func document(data []byte) (*yaml.Node, error) {
 			Problem: "a second document begins here; put all workers into one",
 		}
 	case !errors.Is(err, io.EOF):
-		return nil, yamlError(err)
+		return nil, yamlError(err, data)
 	}
 	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 {
 		return nil, &SyntaxError{Problem: `the file is empty; write "workers: []" if there are none`}
@@ -94,12 +94,27 @@ func document(data []byte) (*yaml.Node, error) {
 }
 
 // yamlError wraps the YAML parser's error, which has a line of its own.
-func yamlError(err error) error {
+func yamlError(err error, data []byte) error {
 	text := err.Error()
 	for _, prefix := range []string{"yaml: ", "go-yaml "} {
 		text = strings.TrimPrefix(text, prefix)
 	}
+	var line int
+	if _, scanErr := fmt.Sscanf(text, "line %d:", &line); scanErr == nil && tabbed(data, line) {
+		text += "; the line is indented with a tab, which YAML doesn't take: use blanks"
+	}
 	return &SyntaxError{Problem: "not YAML: " + text}
+}
+
+// tabbed reports whether a line, counted from 1, has a tab in its indentation,
+// to which the marks of list items belong.
+func tabbed(data []byte, line int) bool {
+	for range line - 1 {
+		_, data, _ = bytes.Cut(data, []byte{'\n'})
+	}
+	text, _, _ := bytes.Cut(data, []byte{'\n'})
+	indentation := text[:len(text)-len(bytes.TrimLeft(text, " \t-"))]
+	return bytes.IndexByte(indentation, '\t') >= 0
 }
 
 type parser struct {
@@ -214,16 +229,29 @@ func (p *parser) worker(n *yaml.Node, index int, w *fleet.Worker) {
 
 func eventKeys() []string { return []string{"events", "replay", "topic", "rank"} }
 
+// eventsForm is shown to who wrote an address where a list of them belongs.
+const eventsForm = "write a list with one {events, replay} a rank: " +
+	"events: [{events: tcp://HOST:5557, replay: tcp://HOST:5558}]"
+
 func (p *parser) events(n *yaml.Node, at string) []follow.Endpoint {
-	items, ok := p.list(n, "events")
+	list, ok := p.resolve(n)
 	if !ok {
 		return nil
 	}
+	if list.Kind != yaml.SequenceNode {
+		p.failf(list, `events must be a list, found %s; %s, or "events: []" for none`, kindOf(list), eventsForm)
+		return nil
+	}
+	items := list.Content
 	out := make([]follow.Endpoint, 0, min(len(items), maxVisits))
 	for i, item := range items {
 		var e follow.Endpoint
 		base := at + "[" + strconv.Itoa(i) + "]"
 		p.places.put(base, item)
+		if entry, _ := p.resolve(item); entry.Kind == yaml.ScalarNode {
+			p.failf(entry, "an entry of events is not a text, found %s; %s", kindOf(entry), eventsForm)
+			continue
+		}
 		p.mapping(item, "an entry of events", eventKeys(), func(key string, v *yaml.Node) {
 			p.places.put(base+"."+key, v)
 			switch key {

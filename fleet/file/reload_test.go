@@ -1,10 +1,13 @@
 package file_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -236,6 +239,49 @@ func TestFleetKeepsLastList(t *testing.T) {
 		require.NoError(t, f.Err())
 		assert.Len(t, f.Snapshot().Members(), 1)
 	})
+}
+
+// TestProblemsAreToldOnce: an invalid worker is one line in the log however often
+// the file is read, and its repair another.
+func TestProblemsAreToldOnce(t *testing.T) {
+	cases := map[string]struct{ first, then, want string }{
+		"invalid from the start": {"- {name: a, url: x}\n", "", "there is no list of workers yet"},
+		"invalid later":          {list("a"), "- {name: a, url: x}\n", "the last list stays in force"},
+		"missing":                {"", "", "there is no list of workers yet"},
+		"too many":               {list("a", "b", "c"), "", "there is no list of workers yet"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "workers.yaml")
+			synctest.Test(t, func(t *testing.T) {
+				if c.first != "" {
+					write(t, path, c.first)
+				}
+				var log bytes.Buffer
+				var reported []error
+				f, err := fleet.New(fleet.Options{
+					Discoverer: &file.Discoverer{Path: path}, HTTPClient: refusing(), MaxWorkers: 2,
+					OnError: func(err error) { reported = append(reported, err) },
+					Logger:  slog.New(slog.NewTextHandler(&log, nil)),
+				})
+				require.NoError(t, err)
+				synctest.Wait()
+				if c.then != "" {
+					write(t, path, c.then)
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				require.Len(t, reported, 1)
+				require.ErrorContains(t, reported[0], c.want)
+				require.ErrorContains(t, f.Err(), c.want)
+				write(t, path, list("b"))
+				time.Sleep(10 * time.Second)
+				require.NoError(t, f.Close())
+				assert.Equal(t, 1, strings.Count(log.String(), "discovery failed\""), log.String())
+				assert.Equal(t, 1, strings.Count(log.String(), "discovery works again"), log.String())
+			})
+		})
+	}
 }
 
 func TestUnchangedFileIsNotRead(t *testing.T) {
