@@ -118,21 +118,6 @@ func TestPredictionsGrowWithWork(t *testing.T) {
 	}
 }
 
-func BenchmarkPredict64(b *testing.B) {
-	r := rand.New(rand.NewPCG(5, 5))
-	p := kvsteer.NewPredictor(kvsteer.PredictorOptions{})
-	in := make([]kvsteer.Features, 64)
-	for i := range in {
-		in[i] = randomFeatures(r, 64)
-		p.Observe(&in[i], engineTTFT(&in[i], 1))
-	}
-	out := make([]kvsteer.Prediction, len(in))
-	b.ReportAllocs()
-	for b.Loop() {
-		p.Predict(in, out)
-	}
-}
-
 func ExampleNewPredictor() {
 	p := kvsteer.NewPredictor(kvsteer.PredictorOptions{PriorTokensPerSecond: 10_000, PriorBase: 20 * time.Millisecond})
 	out := make([]kvsteer.Prediction, 2)

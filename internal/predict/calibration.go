@@ -144,48 +144,48 @@ type Curve struct {
 // Fill sets the curve to what c has learned. A correction that fell with height
 // would turn more work into less time; it is levelled.
 func (k *Curve) Fill(c *Calibration) {
+	low, high := c.span()
 	var weight [heights]float64
-	nearest := -1
-	for i := range heights { // what lies between heights that have seen something
+	near := low
+	for i := low; i <= high; i++ {
 		if c.seen[i] > 0 {
-			nearest = i
-		}
-		j := nearest
-		if j < 0 {
-			j = c.first(i)
+			near = i
 		}
 		weight[i] = min(max(c.seen[i], unseen), remembered)
-		k.mean[i] = c.shift[j]
-		k.mid[i] = c.shift[j] + c.mid[j]*c.spread[j]
-		k.high[i] = c.shift[j] + c.high[j]*c.spread[j]
+		k.mean[i] = c.shift[near]
+		k.mid[i] = c.shift[near] + c.mid[near]*c.spread[near]
+		k.high[i] = c.shift[near] + c.high[near]*c.spread[near]
 	}
-	level(&k.mean, &weight)
-	level(&k.mid, &weight)
-	level(&k.high, &weight)
+	level(&k.mean, &weight, low, high)
+	level(&k.mid, &weight, low, high)
+	level(&k.high, &weight, low, high)
 	for i := range heights {
 		k.high[i] = max(k.high[i], k.mean[i], k.mid[i])
 	}
 }
 
-// first returns the lowest height from i on that has seen something, or i.
-func (c *Calibration) first(i int) int {
-	for j := i; j < heights; j++ {
-		if c.seen[j] > 0 {
-			return j
-		}
+// span returns the lowest and the highest height that have seen something.
+func (c *Calibration) span() (low, high int) {
+	low, high = 0, heights-1
+	for low < high && c.seen[low] == 0 {
+		low++
 	}
-	return i
+	for high > low && c.seen[high] == 0 {
+		high--
+	}
+	return low, high
 }
 
-// level turns logarithmic corrections into times that grow with height. Where
-// they fall too fast it takes the weighted mean: the nearest curve, in squares,
-// that doesn't (pool adjacent violators).
-func level(a, weight *[heights]float64) {
+// level turns logarithmic corrections from low to high into times that grow with
+// height. Where they fall too fast it takes the weighted mean: the nearest curve,
+// in squares, that doesn't (pool adjacent violators). Beyond both ends times are
+// in proportion.
+func level(a, weight *[heights]float64, low, high int) {
 	var value, mass [heights]float64
 	var size [heights]int
 	n := 0
-	for i, v := range a {
-		value[n], mass[n], size[n] = v+rise[i], weight[i], 1
+	for i := low; i <= high; i++ {
+		value[n], mass[n], size[n] = a[i]+rise[i], weight[i], 1
 		for n > 0 && value[n-1] > value[n] {
 			sum := mass[n-1] + mass[n]
 			value[n-1] += (value[n] - value[n-1]) * mass[n] / sum
@@ -195,12 +195,18 @@ func level(a, weight *[heights]float64) {
 		}
 		n++
 	}
-	i := 0
+	i := low
 	for b := range n {
 		for range size[b] {
 			a[i] = height(i) * math.Exp(value[b]-rise[i])
 			i++
 		}
+	}
+	for i := range low {
+		a[i] = a[low] * (height(i) / height(low))
+	}
+	for i := high + 1; i < heights; i++ {
+		a[i] = a[high] * (height(i) / height(high))
 	}
 }
 
