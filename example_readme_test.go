@@ -10,6 +10,8 @@ import (
 
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/kvcache/follow"
+	"github.com/kvsteer/kvsteer/kvcache/zmtp"
 )
 
 // The lines between the markers stand in README.md; TestReadmeExampleIsThisCode
@@ -34,6 +36,15 @@ func embed() error {
 	}
 	// README end
 	_ = proxy
+	// README begin
+	worker := fleet.Worker{
+		Name: "gpu-0", URL: "http://10.0.0.7:8000",
+		// follow is github.com/kvsteer/kvsteer/kvcache/follow; one endpoint per data-parallel rank.
+		Events: []follow.Endpoint{{Events: "tcp://10.0.0.7:5557", Replay: "tcp://10.0.0.7:5558"}},
+	}
+	events := kvsteer.WithEvents(&zmtp.Transport{}) // github.com/kvsteer/kvsteer/kvcache/zmtp
+	// README end
+	_, _ = worker, events
 	if err := router.Close(); err != nil {
 		return err
 	}
@@ -46,14 +57,16 @@ func TestReadmeExampleIsThisCode(t *testing.T) {
 	require.NoError(t, err)
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
-	_, rest, ok := strings.Cut(string(source), "\t// README begin\n")
-	require.True(t, ok)
-	code, _, ok := strings.Cut(rest, "\t// README end\n")
-	require.True(t, ok)
-	var plain strings.Builder
-	for line := range strings.Lines(code) {
-		plain.WriteString(strings.TrimPrefix(line, "\t"))
+	blocks := strings.Split(string(source), "\n\t// README begin\n")[1:]
+	require.Len(t, blocks, 2)
+	for _, block := range blocks {
+		code, _, ok := strings.Cut(block, "\t// README end\n")
+		require.True(t, ok)
+		var plain strings.Builder
+		for line := range strings.Lines(code) {
+			plain.WriteString(strings.TrimPrefix(line, "\t"))
+		}
+		require.Contains(t, string(readme), "```go\n"+plain.String()+"```", "README.md and this file differ")
 	}
-	require.Contains(t, string(readme), "```go\n"+plain.String()+"```", "README.md and this file differ")
 	require.NoError(t, embed())
 }
