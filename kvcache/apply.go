@@ -20,6 +20,7 @@ func (x *Index) Apply(o Owner, e *Event) Outcome {
 		return Outcome{Reason: ReasonOwner}
 	}
 	x.expire(expireAll)
+	s.events++
 	var out Outcome
 	switch e.Kind {
 	case Stored:

@@ -23,6 +23,8 @@ type owner struct {
 	capacity      int
 	pairs         int
 	blockSize     int
+	// events counts those applied since the owner joined or was last forgotten.
+	events uint64
 	Counters
 }
 

@@ -57,6 +57,10 @@ type Index struct {
 	booked          int
 	orphans         int64
 	gone            Counters
+	// places finds blocks that are no heads, while a snapshot is imported.
+	places *engineTable
+	// importing is held by the one Import that may run.
+	importing sync.Mutex
 }
 
 // slotTable is what readers see of owners. It is replaced when it grows, and
@@ -175,6 +179,7 @@ func (x *Index) Clear(o Owner) {
 	defer x.mu.Unlock()
 	if s := x.owner(o); s != nil {
 		x.clear(s)
+		s.events = 0
 	}
 }
 
@@ -222,7 +227,7 @@ func (x *Index) Trust(o Owner) Trust {
 }
 
 // SetTrust records how far the knowledge of o can be relied on. The index itself
-// never changes it.
+// changes it only in [Index.Import], from Blind to Approximate.
 func (x *Index) SetTrust(o Owner, t Trust) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

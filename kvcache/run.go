@@ -162,6 +162,9 @@ func (x *Index) locate(parent uint32, key Key, want int) uint32 {
 	x.arena.word(r.keys() + uint32(n)).Store(uint64(key))
 	x.setCount(r, n, 0)
 	r.set(n+1, r.covers(), false)
+	if x.places != nil {
+		x.notePlace(refOf(id, n), key)
+	}
 	return refOf(id, n)
 }
 

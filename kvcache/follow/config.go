@@ -114,6 +114,10 @@ const (
 	ReasonNoReplay Reason = "no replay address"
 	// ReasonUnanswered: the replay address does not answer.
 	ReasonUnanswered Reason = "replay unanswered"
+	// ReasonNotConnected: the address of the events can't be reached, or what
+	// answers there is no publisher of events. Follower.Problem says why. What
+	// replays bring in spite of it is kept, and may lag behind by CheckEvery.
+	ReasonNotConnected Reason = "not connected"
 	// ReasonDisconnected: the connection is lost. What is known is kept for
 	// StaleAfter, though removals may be missed.
 	ReasonDisconnected Reason = "disconnected"

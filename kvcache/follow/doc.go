@@ -15,7 +15,9 @@
 //   - A message is applied when its number is the next one, and never twice.
 //   - The connection is made first and the replay asked for then, so that what
 //     is published meanwhile waits in the transport; what came both ways is
-//     recognised by number and content.
+//     recognised by number and content. A connection that takes long, or can't
+//     be made at all, does not keep replays from being used, but nothing is
+//     exact before a replay that began when it stood.
 //   - Every replay begins at messages that were applied already. The publisher
 //     has to return them unchanged: that proves that it is the same process,
 //     since payloads carry the time, and that nothing was missed before. A
@@ -35,6 +37,8 @@
 //	                                                wrapped if it does not reach back to 0
 //	                            replay unanswered   first message, replay answered
 //	                            no replay address   first message: exact if it is number 0
+//	                            not connected       connection
+//	replays only    resyncing   not connected       connection, and a proof after it: as before
 //	following       exact                           everything below
 //	gap             resyncing   gap                 replay closes it: as before; answered and
 //	                                                not closed: messages lost; unanswered: replay

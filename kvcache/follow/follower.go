@@ -63,6 +63,14 @@ type Follower struct {
 	alive, live bool
 	// hollow: the publisher of this connection keeps nothing for replays.
 	hollow bool
+	// up: this connection's subscription is in force. fault is why not, as far as
+	// is known, or why the one before was not.
+	up    bool
+	fault error
+	// patient: the first check of this connection waits for its link.
+	patient bool
+	// confirm: continuity is to be checked once more, soon after the next proof.
+	confirm bool
 }
 
 // Start dials the endpoint and follows it until Close. An error means a mistake
@@ -118,7 +126,7 @@ func (f *Follower) run(conn Conn) {
 	f.target(f.cfg.Endpoint.Rank)
 	var pause time.Duration
 	for conn != nil {
-		f.alive, f.live, f.hollow = false, false, false
+		f.alive, f.live, f.hollow, f.up = false, false, false, false
 		err := f.session(conn)
 		if closeErr := conn.Close(); closeErr != nil {
 			f.log(slog.LevelDebug, "closing the event stream", slog.Any("error", closeErr))
@@ -152,6 +160,8 @@ func (f *Follower) redial(pause time.Duration) (Conn, time.Duration) {
 		if err == nil {
 			return conn, pause
 		}
+		f.fault = err
+		f.settle()
 		f.log(slog.LevelDebug, "dialling the event stream", slog.Any("error", err))
 	}
 }
@@ -173,14 +183,13 @@ func (f *Follower) disconnected(cause error) {
 		f.lostAt = time.Now()
 	}
 	f.busy, f.unproven, f.stray = ReasonDisconnected, true, nil
+	f.up = false
 	switch {
 	case f.cfg.Endpoint.Replay == "" || f.next == 0:
 		// Without a proof to ask for, the next message begins a new history.
 		f.placed = false
-	case f.placed && f.base == nil:
-		last := f.last
-		f.base = &last
 	default:
+		f.rebase()
 	}
 	f.settle()
 }
@@ -197,15 +206,13 @@ func (f *Follower) grow() {
 
 // session follows one connection until it breaks.
 func (f *Follower) session(conn Conn) error {
-	f.nextCheck = time.Now() // at once
+	f.patient, f.nextCheck = true, time.Now().Add(linkPatience)
 	for {
+		changed := f.look(conn)
 		if err := f.duties(conn); err != nil {
 			return err
 		}
-		ctx, cancel := f.untilDuty()
-		err := f.receive(ctx, conn)
-		cancel()
-		if err != nil {
+		if err := f.listen(conn, changed); err != nil {
 			return err
 		}
 	}
@@ -246,6 +253,9 @@ func (f *Follower) receive(ctx context.Context, conn Conn) error {
 		if !f.alive {
 			f.alive, f.askAgain, f.pause = true, time.Time{}, 0 // it is up: a replay may work now
 		}
+		if !f.up {
+			f.linked()
+		}
 		f.live, f.lostAt, f.failedChecks = true, time.Time{}, 0
 		if err := f.place(conn, m); err != nil {
 			return err
@@ -277,7 +287,7 @@ func (f *Follower) duties(conn Conn) error {
 	if !resync && !due {
 		return nil
 	}
-	f.nextCheck = time.Now().Add(f.cfg.CheckEvery)
+	f.patient, f.nextCheck = false, time.Now().Add(f.cfg.CheckEvery)
 	if !f.replays() {
 		if f.busy == ReasonStarting {
 			f.busy = ReasonNoReplay // until the first message
@@ -304,6 +314,10 @@ func (f *Follower) duties(conn Conn) error {
 	switch {
 	case err == nil:
 		f.alive, f.busy = true, ReasonNone
+		if f.confirm && f.up {
+			f.confirm = false
+			f.confirmSoon()
+		}
 		return nil
 	case errors.Is(err, errUnanswered):
 		f.failedChecks++

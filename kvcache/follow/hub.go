@@ -57,6 +57,7 @@ func (h *Hub) Open(name string, opts PipeOptions) (*Pipe, error) {
 	for c := range h.waiting[name] {
 		p.conns[c] = struct{}{}
 		c.pipe = p
+		close(c.joined)
 	}
 	delete(h.waiting, name)
 	h.pipes[name] = p
@@ -74,7 +75,8 @@ func (h *Hub) Dial(ctx context.Context, ep Endpoint) (Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &hubConn{hub: h, name: name, topic: ep.Topic, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	c := &hubConn{hub: h, name: name, topic: ep.Topic,
+		wake: make(chan struct{}, 1), done: make(chan struct{}), joined: make(chan struct{})}
 	if ep.Replay != "" {
 		if c.replay, err = hubName(ep.Replay); err != nil {
 			return nil, err
@@ -85,6 +87,7 @@ func (h *Hub) Dial(ctx context.Context, ep Endpoint) (Conn, error) {
 	if p := h.pipes[name]; p != nil {
 		c.pipe = p
 		p.conns[c] = struct{}{}
+		close(c.joined)
 		return c, nil
 	}
 	if h.waiting[name] == nil {
@@ -110,6 +113,7 @@ type hubConn struct {
 	topic  string
 	wake   chan struct{} // capacity 1: something below changed
 	done   chan struct{} // closed by Close
+	joined chan struct{} // closed when the publisher was found
 
 	pipe   *Pipe // nil while the publisher is away
 	queue  []Message
@@ -183,6 +187,18 @@ func (c *hubConn) Replay(ctx context.Context, from uint64, fn func(Message) erro
 		}
 	}
 	return nil
+}
+
+// errNobody is why a hubConn is not up.
+var errNobody = errors.New("nobody has opened a pipe of this name")
+
+func (c *hubConn) Link() Link {
+	select {
+	case <-c.joined:
+		return Link{Up: true}
+	default:
+		return Link{Err: errNobody, Changed: c.joined}
+	}
 }
 
 func (c *hubConn) Close() error {

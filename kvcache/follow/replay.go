@@ -116,9 +116,7 @@ func (f *Follower) restart(conn Conn) error {
 			}
 			// Messages of a predecessor may still wait on the connection and fit
 			// behind these. The next proof shows it.
-			if soon := time.Now().Add(confirmAfter); soon.Before(f.nextCheck) {
-				f.nextCheck = soon
-			}
+			f.confirmSoon()
 			return nil
 		case errors.Is(err, errOther):
 			continue
@@ -132,6 +130,13 @@ func (f *Follower) restart(conn Conn) error {
 	f.unproven = true
 	f.postpone()
 	return errUnanswered
+}
+
+// confirmSoon brings the next check forward.
+func (f *Follower) confirmSoon() {
+	if soon := time.Now().Add(confirmAfter); soon.Before(f.nextCheck) {
+		f.nextCheck = soon
+	}
 }
 
 // empty deals with a replay of nothing from a publisher whose messages have come

@@ -18,8 +18,8 @@ type target struct {
 	why Reason
 	// applied: something was applied since the owner was cleared.
 	applied bool
-	trust  kvcache.Trust
-	reason Reason
+	trust   kvcache.Trust
+	reason  Reason
 }
 
 // target returns the owner of rank, nil if there is none.
@@ -156,10 +156,14 @@ func (f *Follower) judge(t *target) (kvcache.Trust, Reason) {
 	switch {
 	case f.ctx.Err() != nil:
 		return kvcache.Blind, ReasonClosed
+	case !f.heard && !f.up && f.fault != nil && f.busy != ReasonStale:
+		return kvcache.Blind, ReasonNotConnected
 	case !f.heard:
 		return kvcache.Blind, f.busy
 	case f.busy != ReasonNone:
 		return kvcache.Resyncing, f.busy
+	case !f.up:
+		return kvcache.Resyncing, ReasonNotConnected
 	case !t.whole:
 		return kvcache.Resyncing, t.why
 	case f.unproven || f.failedChecks >= maxFailedChecks:

@@ -53,9 +53,26 @@ type Conn interface {
 	// the end marker the error is ErrDisconnected, and if it gives no answer
 	// that of ctx: what fn was given until then is good, and more may follow it.
 	Replay(ctx context.Context, from uint64, fn func(Message) error) error
+	// Link says whether the subscription is in force. It does not block and may be
+	// called concurrently with everything.
+	Link() Link
 	// Close releases the connection and makes a pending Recv or Replay return
 	// ErrClosed. It is idempotent.
 	Close() error
+}
+
+// Link is how far a connection's subscription has got.
+type Link struct {
+	// Up: the publisher has answered and knows, or will in a moment, what to
+	// send. Once up it stays so: it is Recv that reports a loss.
+	Up bool
+	// Err is why the latest attempt failed; nil if none has, or if Up. It is
+	// shown to people: its text is short, the same for the same fault, and has
+	// neither the address nor a secret in it.
+	Err error
+	// Changed is closed once Up or the text of Err differs from this one. nil
+	// means that they never will.
+	Changed <-chan struct{}
 }
 
 // Errors of transports, seen by a Follower and by implementers' tests.

@@ -76,6 +76,17 @@ func (c *conn) Replay(ctx context.Context, _ uint64, _ func(follow.Message) erro
 	return follow.ErrNoReplay
 }
 
+// Link implements [follow.Conn]: it is up once a poll has been answered.
+func (c *conn) Link() follow.Link {
+	s := c.source
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.up {
+		return follow.Link{Up: true}
+	}
+	return follow.Link{Err: s.fault, Changed: s.changed}
+}
+
 // Close implements [follow.Conn]. The last connection of an address ends its
 // polling and waits for that.
 func (c *conn) Close() error {

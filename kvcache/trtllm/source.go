@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/kvsteer/kvsteer/kvcache/internal/eventstream"
 )
 
 const (
@@ -33,7 +35,13 @@ type source struct {
 	method string
 	warned bool // of foreign ranks
 
-	mu    sync.Mutex // locked after Transport.mu
+	mu sync.Mutex // locked after Transport.mu
+	// up: a poll has been answered; until then fault is why the latest was not,
+	// and changed is closed when either changes.
+	up      bool
+	fault   error
+	changed chan struct{}
+
 	conns int
 	lanes map[int]*lane
 }
@@ -64,7 +72,7 @@ func newSource(t *Transport, url string) *source {
 	s := &source{
 		t: t, url: url, client: t.Client, method: http.MethodPost,
 		patience: orDefault(t.Patience, DefaultPatience),
-		lanes:    make(map[int]*lane), done: make(chan struct{}),
+		lanes:    make(map[int]*lane), done: make(chan struct{}), changed: make(chan struct{}),
 	}
 	if s.client == nil {
 		s.client = newClient()
@@ -153,6 +161,7 @@ func (s *source) end(cause error) {
 func (s *source) deliver(a answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.note(a.err)
 	now := time.Now()
 	foreign := 0
 	for _, ev := range a.events {
@@ -179,6 +188,19 @@ func (s *source) deliver(a answer) {
 			s.log(slog.LevelWarn, "KV-cache events of data-parallel ranks that nobody follows; list the address once for each rank")
 		}
 	}
+}
+
+// note keeps the account of whether the address can be polled. s.mu is held.
+func (s *source) note(err error) {
+	if err != nil {
+		err = eventstream.Brief(err)
+	}
+	if s.up || (err != nil && s.fault != nil && s.fault.Error() == err.Error()) {
+		return
+	}
+	s.up, s.fault = err == nil, err
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 // push queues an event and reports false if that was in vain, for want of a

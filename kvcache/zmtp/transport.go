@@ -123,7 +123,9 @@ func (t *Transport) attempt(ctx context.Context, job eventstream.Job) (*link, fu
 	} else {
 		err = l.handshake(typeSub, timeout)
 	}
-	if err == nil {
+	if err != nil {
+		err = fmt.Errorf("handshake failed: %w", eventstream.Brief(err))
+	} else {
 		l.writeTimeout = writeTimeout
 		if t.Heartbeat >= 0 {
 			l.heartbeat = positive(t.Heartbeat, DefaultHeartbeat)

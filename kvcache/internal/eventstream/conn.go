@@ -174,8 +174,11 @@ func disconnected(cause error) error {
 	if errors.Is(cause, follow.ErrDisconnected) {
 		return cause
 	}
-	return fmt.Errorf("%w: %v", follow.ErrDisconnected, cause) //nolint:errorlint // io.EOF and the like must not show through
+	return fmt.Errorf("%w: %v", follow.ErrDisconnected, Brief(cause)) //nolint:errorlint // io.EOF and the like must not show through
 }
+
+// Link implements [follow.Conn].
+func (c *Conn) Link() follow.Link { return c.live.link() }
 
 // Malformed counts the messages, live and replayed, that were skipped because
 // they had too few frames or no sequence number.

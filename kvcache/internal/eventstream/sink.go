@@ -29,8 +29,11 @@ type Sink struct {
 	head  int
 	bytes int64
 	note  error
-	ended bool
-	end   error
+	up    bool
+	// changed, if not nil, is closed when note or up change.
+	changed chan struct{}
+	ended   bool
+	end     error
 
 	ready chan struct{} // capacity 1: something to pop, or the end
 	space chan struct{} // capacity 1: something was popped
@@ -50,16 +53,42 @@ func newSink(job Job, limit int64, malformed *atomic.Int64) *Sink {
 // messages.
 func (s *Sink) Connected() {
 	s.mu.Lock()
-	s.note = nil
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	s.note, s.up = nil, true
+	s.change()
 }
 
-// Failed records why an attempt to connect failed. Nobody is told unless a
-// receiver gives up waiting.
+// Failed records why an attempt to connect failed.
 func (s *Sink) Failed(err error) {
+	err = Brief(err)
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.note != nil && s.note.Error() == err.Error() {
+		return // an attempt like the last one is no news
+	}
 	s.note = err
-	s.mu.Unlock()
+	s.change()
+}
+
+// change tells who asked for the link. s.mu is held.
+func (s *Sink) change() {
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
+}
+
+// link says how far the stream has got.
+func (s *Sink) link() follow.Link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.up {
+		return follow.Link{Up: true}
+	}
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	return follow.Link{Err: s.note, Changed: s.changed}
 }
 
 // ErrComplete ends a source whose job is done.

@@ -1,0 +1,259 @@
+package kvcache
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Export writes a snapshot of what all owners hold, for [Index.Import] to read:
+// for each owner its name and block size, its blocks with their keys, and the
+// engine's hashes with their copies by tier. Bookings and orphans are left out,
+// as are trust and counters, owners that hold nothing or have names of more than
+// 4 KiB, and the hashes of a block beyond its eighth.
+//
+// It holds up no Match, and other writers for as long as it takes to copy one
+// owner's share, about 20 ms per million blocks. Each owner's share is as it was
+// at one moment; those of different owners may be from different moments. It
+// takes memory for the largest share, some 17 bytes for each block. A snapshot
+// holds hashes, and neither tokens nor text; its checksums guard against damage,
+// not against forgery.
+func (x *Index) Export(w io.Writer) error {
+	out := snapWriter{w: w, sum: xxhash.New()}
+	out.write(snapHeader())
+	var share snapShare
+	for _, n := range x.namesakes() {
+		if out.err != nil {
+			break
+		}
+		x.copyShare(n, &share)
+		out.pairs += uint64(share.pairs)
+		for i := range share.sections {
+			out.write(share.sections[i])
+			out.sections++
+		}
+	}
+	end := binary.LittleEndian.AppendUint64(nil, out.sections)
+	end = binary.LittleEndian.AppendUint64(end, out.pairs)
+	end = binary.LittleEndian.AppendUint64(end, out.sum.Sum64())
+	share.reset()
+	share.begin(snapEnd)
+	share.buf = append(share.buf, end...)
+	share.close()
+	out.write(share.sections[0])
+	if out.err != nil {
+		return fmt.Errorf("kvcache: write snapshot: %w", out.err)
+	}
+	return nil
+}
+
+type snapWriter struct {
+	w               io.Writer
+	sum             *xxhash.Digest
+	sections, pairs uint64
+	err             error
+}
+
+func (o *snapWriter) write(b []byte) {
+	if o.err != nil {
+		return
+	}
+	_, _ = o.sum.Write(b) // never fails
+	_, o.err = o.w.Write(b)
+}
+
+// snapShare is one owner's part of a snapshot, as finished sections.
+type snapShare struct {
+	sections [][]byte
+	buf      []byte // the section being written
+	spare    [][]byte
+	pairs    int
+	counted  []int // the owner's groups that may have copies, beside its full ones
+}
+
+func (p *snapShare) reset() {
+	p.spare = append(p.spare, p.sections...)
+	p.sections, p.buf, p.pairs = p.sections[:0], nil, 0
+}
+
+func (p *snapShare) begin(kind byte) {
+	if n := len(p.spare); n > 0 {
+		p.buf, p.spare = p.spare[n-1][:0], p.spare[:n-1]
+	}
+	p.buf = append(p.buf, kind, 0, 0, 0, 0)
+}
+
+// close finishes a section; one without a payload is not kept.
+func (p *snapShare) close() {
+	if n := len(p.buf) - snapSectionTop; n > 0 {
+		binary.LittleEndian.PutUint32(p.buf[1:], uint32(n))
+		p.sections = append(p.sections, binary.LittleEndian.AppendUint64(p.buf, xxhash.Sum64(p.buf)))
+	} else {
+		p.spare = append(p.spare, p.buf)
+	}
+	p.buf = nil
+}
+
+// namesake is an owner and which of those that joined under its name it is.
+type namesake struct {
+	owner Owner
+	nth   int
+}
+
+// namesakes lists all owners in the order in which they joined.
+func (x *Index) namesakes() []namesake {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	list := make([]namesake, 0, x.joined)
+	for _, s := range x.owners {
+		if s != nil {
+			list = append(list, namesake{owner: s.id})
+		}
+	}
+	slices.SortFunc(list, func(a, b namesake) int { return cmp.Compare(a.owner.id, b.owner.id) })
+	count := make(map[string]int, len(list))
+	for i := range list {
+		name := x.owners[list[i].owner.slot()].name
+		list[i].nth = count[name]
+		count[name]++
+	}
+	return list
+}
+
+// copyShare writes what an owner holds.
+func (x *Index) copyShare(n namesake, p *snapShare) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p.reset()
+	s := x.owner(n.owner)
+	if s == nil || s.table.dir == nil || len(s.full) == 0 || len(s.name) > snapNameMax {
+		return
+	}
+	p.begin(snapOwner)
+	p.owner(s, n.nth)
+	p.close()
+	runs := x.runsOf(s)
+	for _, kind := range []byte{snapHot, snapCold} {
+		p.begin(kind)
+		for _, id := range runs {
+			if hot := x.run(id).lately() > 0; hot != (kind == snapHot) {
+				continue
+			}
+			x.copyPiece(s, id, p)
+			if len(p.buf) >= snapSection {
+				p.close()
+				p.begin(kind)
+			}
+		}
+		p.close()
+	}
+	if p.pairs == 0 {
+		p.reset()
+	}
+}
+
+// lately is how many blocks from the head on have been matched lately.
+func (r *run) lately() int { return max(int(r.touch.Load()), int(r.touched)) }
+
+func (p *snapShare) owner(s *owner, nth int) {
+	p.buf = binary.LittleEndian.AppendUint16(p.buf, uint16(nth))
+	p.buf = binary.LittleEndian.AppendUint16(p.buf, uint16(len(s.name)))
+	p.buf = append(p.buf, s.name...)
+	p.buf = binary.LittleEndian.AppendUint32(p.buf, uint32(s.blockSize))
+	p.counted = p.counted[:0]
+	for _, g := range s.counted {
+		if !contains(s.full, g) {
+			p.counted = append(p.counted, g)
+		}
+	}
+	p.buf = append(p.buf, byte(len(s.full)), byte(len(p.counted)), byte(len(s.other)))
+	for _, g := range s.full {
+		p.buf = binary.LittleEndian.AppendUint64(p.buf, uint64(int64(g)))
+	}
+	for _, g := range p.counted {
+		p.buf = binary.LittleEndian.AppendUint64(p.buf, uint64(int64(g)))
+	}
+	for _, g := range slices.Sorted(maps.Keys(s.other)) {
+		p.buf = binary.LittleEndian.AppendUint64(p.buf, uint64(int64(g)))
+	}
+}
+
+// copyPiece writes what s holds of a run.
+func (x *Index) copyPiece(s *owner, id uint32, p *snapShare) {
+	r := x.run(id)
+	i := x.findCover(r, s.slot)
+	if i < 0 {
+		return
+	}
+	x.load(s, id, i)
+	defer func() { x.cur = cover{} }()
+	c := &x.cur
+	n := c.end()
+	if n == 0 {
+		return // only booked
+	}
+	form := byte(snapPlain)
+	if c.width > 0 || len(s.alias) > 0 || len(s.over) > 0 {
+		form = snapMixed
+	}
+	p.buf = binary.LittleEndian.AppendUint16(p.buf, uint16(n))
+	p.buf = binary.LittleEndian.AppendUint16(p.buf, uint16(min(r.lately(), n)))
+	p.buf = append(p.buf, form)
+	keys := x.arena.slice(r.keys(), n)
+	for j := range keys {
+		p.buf = binary.LittleEndian.AppendUint64(p.buf, keys[j].Load())
+	}
+	if form == snapPlain {
+		p.pairs += n
+		for j := range c.hashWords[:n] {
+			p.buf = binary.LittleEndian.AppendUint64(p.buf, c.hashWords[j].Load())
+		}
+		return
+	}
+	for off := range n {
+		if !c.hashed(off) {
+			p.buf = append(p.buf, 0)
+			continue
+		}
+		p.pairs++
+		aliases := s.alias[refOf(id, off)]
+		aliases = aliases[:min(len(aliases), snapHashes-1)]
+		p.buf = append(p.buf, byte(1+len(aliases)))
+		p.hash(s, EngineHash(c.hashWords[off].Load()), c.tiers(off))
+		for _, h := range aliases {
+			p.hash(s, h, 0)
+		}
+	}
+}
+
+func (p *snapShare) hash(s *owner, h EngineHash, tiers uint8) {
+	p.buf = binary.LittleEndian.AppendUint64(p.buf, uint64(h))
+	if !s.explicit(h) {
+		p.buf = append(p.buf, tiers)
+		return
+	}
+	at := len(p.buf)
+	p.buf = append(p.buf, snapCounts)
+	put := func(which, group int) {
+		n := s.over[hashGroup{h, group}]
+		if n == [NumTiers]uint32{} {
+			return
+		}
+		p.buf[at]++
+		p.buf = append(p.buf, byte(which))
+		for _, v := range n {
+			p.buf = binary.LittleEndian.AppendUint32(p.buf, v)
+		}
+	}
+	for i, g := range s.full {
+		put(i, g)
+	}
+	for i, g := range p.counted {
+		put(len(s.full)+i, g)
+	}
+}

@@ -1,0 +1,177 @@
+package kvcache_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer/kvcache"
+)
+
+// fillSnapshot makes an index in which each owner holds prompts of the given
+// length in blocks, every prompt held by holders of them.
+func fillSnapshot(opts kvcache.Options, owners, prompts, length, holders int) (*kvcache.Index, []kvcache.Owner) {
+	x := kvcache.NewIndex(opts)
+	list := make([]kvcache.Owner, owners)
+	for i := range list {
+		list[i] = x.Join(fmt.Sprint("worker ", i))
+	}
+	for p := range prompts {
+		e := promptEvent(p, length)
+		for h := range holders {
+			x.Apply(list[(p*holders+h)%owners], e)
+		}
+	}
+	return x, list
+}
+
+func promptEvent(p, length int) *kvcache.Event {
+	e := &kvcache.Event{Kind: kvcache.Stored, BlockSize: 1}
+	for i := range length {
+		e.Tokens = append(e.Tokens, uint32(p)<<12|uint32(i))
+		e.Hashes = append(e.Hashes, kvcache.EngineHash(uint64(p)<<12|uint64(i)+1)*0x9e3779b97f4a7c15)
+	}
+	return e
+}
+
+// Near the budget the blocks that were matched lately come in, whatever their
+// place in the snapshot, and nothing that is there has to leave.
+func TestImportBudget(t *testing.T) {
+	const prompts, length = 600, 400
+	x, _ := fillSnapshot(kvcache.Options{MaxBytes: 64 << 20}, 4, prompts, length, 1)
+	hot := kvcache.Hasher{BlockSize: 1}.Keys(nil, promptEvent(prompts-1, length).Tokens, kvcache.Scope{}, nil)
+	x.Match(hot, nil, nil)
+	snap := export(t, x)
+
+	y := kvcache.NewIndex(kvcache.Options{MaxBytes: kvcache.MinBytes})
+	mine := y.Join("mine")
+	y.Apply(mine, promptEvent(prompts, length))
+	var owners []kvcache.Owner
+	for i := range 4 {
+		owners = append(owners, y.Join(fmt.Sprint("worker ", i)))
+	}
+	stats, err := y.Import(bytes.NewReader(snap), nil)
+	require.NoError(t, err)
+	require.NoError(t, y.Check())
+	s := y.Stats()
+	assert.LessOrEqual(t, s.Bytes, s.Budget)
+	assert.Zero(t, s.Evicted)
+	assert.Equal(t, prompts*length, stats.Pairs+stats.Dropped)
+	assert.Equal(t, s.Pairs, stats.Pairs+length)
+	assert.Greater(t, stats.Pairs, 20_000)
+	assert.Greater(t, stats.Dropped, stats.Pairs)
+	hits := make([]kvcache.Hit, len(owners))
+	y.Match(hot, owners, hits)
+	assert.EqualValues(t, length, hits[(prompts-1)%4].Confirmed)
+	assert.Equal(t, length, y.Resident(mine))
+}
+
+// Export and Import while others match and apply.
+func TestSnapshotConcurrent(t *testing.T) {
+	prompts := 200
+	if raceEnabled {
+		prompts = 40
+	}
+	x, owners := fillSnapshot(kvcache.Options{}, 8, prompts, 300, 2)
+	snap := export(t, x)
+	y := kvcache.NewIndex(kvcache.Options{})
+	for i := range owners {
+		y.Join(fmt.Sprint("worker ", i))
+	}
+	busy := y.Join("busy")
+	var stop atomic.Bool
+	var wg sync.WaitGroup
+	for _, ix := range []*kvcache.Index{x, y} {
+		wg.Go(func() { // matches
+			keys := kvcache.Hasher{BlockSize: 1}.Keys(nil, promptEvent(1, 300).Tokens, kvcache.Scope{}, nil)
+			hits := make([]kvcache.Hit, 1)
+			for !stop.Load() {
+				ix.Match(keys, []kvcache.Owner{busy}, hits)
+			}
+		})
+		wg.Go(func() { // events of the same prompts, by another owner
+			o := busy
+			if ix == x {
+				o = owners[0]
+			}
+			for i := 0; !stop.Load(); i++ {
+				e := promptEvent(i%prompts, 300)
+				ix.Apply(o, e)
+				e.Kind = kvcache.Removed
+				ix.Apply(o, e)
+			}
+		})
+	}
+	for range 3 {
+		assert.NoError(t, x.Export(io.Discard))
+		_, err := y.Import(bytes.NewReader(snap), nil)
+		assert.NoError(t, err)
+		assert.NoError(t, y.Check())
+	}
+	stop.Store(true)
+	wg.Wait()
+	require.NoError(t, x.Check())
+	require.NoError(t, y.Check())
+}
+
+const benchPairs = 1_000_000
+
+func BenchmarkExport(b *testing.B) {
+	for _, holders := range []int{1, 4} {
+		b.Run(fmt.Sprint("holders=", holders), func(b *testing.B) {
+			x, _ := fillSnapshot(kvcache.Options{}, 32, benchPairs/500/holders, 500, holders)
+			pairs := x.Stats().Pairs
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				w := &countingWriter{}
+				if err := x.Export(w); err != nil {
+					b.Fatal(err)
+				}
+				n = w.n
+			}
+			b.ReportMetric(float64(n)/float64(pairs), "B/pair")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(pairs), "ns/pair")
+		})
+	}
+	// All that one owner holds is copied under the lock at once.
+	b.Run("owners=1", func(b *testing.B) {
+		x, _ := fillSnapshot(kvcache.Options{}, 1, benchPairs/500, 500, 1)
+		for b.Loop() {
+			if err := x.Export(io.Discard); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkImport(b *testing.B) {
+	for _, holders := range []int{1, 4} {
+		b.Run(fmt.Sprint("holders=", holders), func(b *testing.B) {
+			x, _ := fillSnapshot(kvcache.Options{}, 32, benchPairs/500/holders, 500, holders)
+			pairs := x.Stats().Pairs
+			snap := export(b, x)
+			b.ReportAllocs()
+			for b.Loop() {
+				y := kvcache.NewIndex(kvcache.Options{})
+				for i := range 32 {
+					y.Join(fmt.Sprint("worker ", i))
+				}
+				if stats, err := y.Import(bytes.NewReader(snap), nil); err != nil || stats.Pairs != pairs {
+					b.Fatal(stats, err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(pairs), "ns/pair")
+		})
+	}
+}
+
+type countingWriter struct{ n int }
+
+func (w *countingWriter) Write(b []byte) (int, error) { w.n += len(b); return len(b), nil }

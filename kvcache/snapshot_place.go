@@ -1,0 +1,147 @@
+package kvcache
+
+// A block that is no head is found through the one before it, which a snapshot
+// need not have. So while one is imported, a table finds such blocks by key.
+
+// placesStep is how many runs are looked at under one lock.
+const placesStep = 256
+
+// startPlaces makes the table. Blocks that come while it is being made are noted
+// as they come.
+func (x *Index) startPlaces() {
+	x.mu.Lock()
+	x.places = &engineTable{}
+	x.mu.Unlock()
+	for id, more := uint32(1), true; more; {
+		x.mu.Lock()
+		for range placesStep {
+			if more = id <= x.topRun && x.places != nil; !more {
+				break
+			}
+			for off := 1; off < x.run(id).len(); off++ {
+				ref := refOf(id, off)
+				x.notePlace(ref, x.keyAt(ref))
+			}
+			id++
+		}
+		x.mu.Unlock()
+	}
+}
+
+func (x *Index) endPlaces() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.dropPlaces()
+}
+
+func (x *Index) dropPlaces() {
+	if x.places != nil {
+		x.places.drop(&x.mem)
+		x.places = nil
+	}
+}
+
+// notePlace remembers where a block is that is no head. Without memory for that
+// the import ends.
+func (x *Index) notePlace(ref uint32, key Key) {
+	if x.places != nil && !x.places.insert(&x.mem, tagOf(EngineHash(key)), ref) {
+		x.dropPlaces()
+	}
+}
+
+// placeOf is locate for a block whose parent may be elsewhere or unknown.
+func (x *Index) placeOf(parent uint32, key Key, want int) uint32 {
+	if parent != 0 && parent&(runMax-1) != runMax-1 && x.present(parent+1, key) {
+		return parent + 1
+	}
+	if x.findHead(key) == 0 && x.places != nil {
+		p := x.places.find(tagOf(EngineHash(key)))
+		for ref := p.next(); ref != 0; ref = p.next() {
+			if x.present(ref, key) {
+				return ref
+			}
+		}
+	}
+	return x.locate(parent, key, want)
+}
+
+// takePiece gives s what a snapshot says it holds of a run, as far as there is
+// room, and returns how many blocks that is.
+func (x *Index) takePiece(s *owner, info *snapOwnerInfo, p *snapPiece) int {
+	took, from := 0, 0
+	var ref uint32
+	for i, key := range p.keys {
+		left := len(p.keys) - i
+		if i%batchBlocks == 0 && !x.room(min(batchBlocks, left)) || x.mem.used+roomBytes/2 > x.mem.max {
+			break
+		}
+		hashes := p.hashes[from:p.blocks[i]]
+		// Before the block has its place, as this may let go of blocks that
+		// nobody holds.
+		for j := range hashes {
+			_, hashes[j].known = x.lookup(s, hashes[j].hash)
+		}
+		last := ref >> runShift
+		if ref = x.placeOf(ref, key, left); ref == 0 {
+			break
+		}
+		if last != 0 && last != ref>>runShift {
+			x.settle(last)
+		}
+		n, ok := 0, true
+		for j := range hashes {
+			if ok = hashes[j].known || x.takeHash(s, info, p, from+j, ref, left); !ok {
+				break
+			}
+			n += b2i(!hashes[j].known)
+		}
+		took += b2i(n > 0)
+		from = p.blocks[i]
+		if !ok || x.places == nil {
+			break
+		}
+	}
+	x.flush()
+	if id := ref >> runShift; id != 0 {
+		x.settle(id)
+		if r := x.run(id); r.len() > 0 {
+			r.warm(min(r.len(), p.warm))
+		}
+	}
+	return took
+}
+
+// takeHash makes a hash, which the owner does not know, stand for the block at
+// ref. False if there is no memory.
+func (x *Index) takeHash(s *owner, info *snapOwnerInfo, p *snapPiece, i int, ref uint32, want int) bool {
+	h, full := &p.hashes[i], s.full[0]
+	if h.tiers != 0 {
+		fresh := true
+		var out Outcome
+		for t := range Tier(NumTiers) {
+			switch gt := (groupTier{full, t}); {
+			case h.tiers>>t&1 == 0:
+			case !fresh:
+				x.raise(s, h.hash, ref, gt, &out)
+			case !x.add(s, ref, h.hash, gt, true, want):
+				return false
+			default:
+				fresh = false
+			}
+		}
+		return true
+	}
+	x.setOver(s, hashGroup{h.hash, full}, [NumTiers]uint32{})
+	start := 0
+	if i > 0 {
+		start = p.hashes[i-1].end
+	}
+	for _, c := range p.counts[start:h.end] {
+		x.setOver(s, hashGroup{h.hash, info.group(c.which)}, c.n)
+	}
+	if !x.add(s, ref, h.hash, groupTier{}, false, want) {
+		x.forgetCopies(s, h.hash)
+		return false
+	}
+	return true
+}
