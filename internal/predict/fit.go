@@ -21,6 +21,9 @@ const (
 	// settling is the number of observations in which nothing counts as an
 	// outlier yet: the prior may be far off.
 	settling = 10
+	// maxSweeps bounds the work of one update; settled is the change of a coefficient,
+	// against the noise, that ends it sooner.
+	maxSweeps, settled = 8, 1e-3
 	// initialScale is the usual relative error assumed before.
 	initialScale = 0.3
 )
@@ -28,10 +31,17 @@ const (
 // errState reports a saved state that can't be one.
 var errState = errors.New("predict: not a state of this model")
 
-// Fit is a linear model without negative coefficients, estimated by recursive
-// least squares with exponential forgetting (Haykin, Adaptive Filter Theory,
-// chapter on the RLS algorithm) of the relative error. It is not safe for
-// concurrent use.
+// Fit is a linear model whose coefficients are not negative, refitted with every
+// observation: the least squares of the relative error, older ones counting less.
+// It is not safe for concurrent use.
+//
+// It keeps the normal equations, in which forgetting is a multiplication, and
+// goes on from the last solution by coordinate descent. Unlike the covariance of
+// recursive least squares, they can't lose their definiteness to rounding, and
+// the constraint is part of the problem: clamping a negative coefficient
+// afterwards would leave those wrong that had made up for it. Whatever forgetting
+// takes, the prior's weight is given back, centred where the estimate then is: a
+// direction that no observation touches stays where it is and open to change.
 //
 // Nothing makes an engine faster by accident, but much can make it slower: a
 // measurement far above the expected loses its weight (as under a Cauchy error,
@@ -39,16 +49,15 @@ var errState = errors.New("predict: not a state of this model")
 type Fit struct {
 	dim     int
 	prior   []float64
-	limit   []float64 // greatest variance of each coefficient
+	rigor   []float64 // the prior's weight on each coefficient
 	forget  float64
 	theta   []float64
-	cov     []float64 // dim x dim
+	normal  []float64 // dim x dim, symmetric
+	moment  []float64
 	updates int
 	scale   float64 // usual error, in logarithm
 
-	px, xs, row []float64 // scratch
-	fixed       []float64 // scratch: theta of the constrained fit
-	fixedCov    []float64
+	xs, rest []float64 // scratch
 }
 
 // NewFit returns a Fit that starts at prior; spread is how far each coefficient
@@ -57,29 +66,24 @@ type Fit struct {
 func NewFit(prior, spread []float64, forget float64) *Fit {
 	n := len(prior)
 	f := &Fit{
-		dim: n, forget: forget, prior: append([]float64(nil), prior...),
-		limit: make([]float64, n), theta: make([]float64, n), cov: make([]float64, n*n),
-		px: make([]float64, n), xs: make([]float64, n), row: make([]float64, n),
-		fixed: make([]float64, n), fixedCov: make([]float64, n*n),
+		dim: n, forget: forget, scale: initialScale,
+		prior: append([]float64(nil), prior...), theta: append([]float64(nil), prior...),
+		rigor: make([]float64, n), normal: make([]float64, n*n), moment: make([]float64, n),
+		xs: make([]float64, n), rest: make([]float64, n),
 	}
 	for i, s := range spread {
-		f.limit[i] = s * s / (noise * noise)
+		f.rigor[i] = noise * noise / (s * s)
+		f.normal[i*n+i] = f.rigor[i]
+		f.moment[i] = f.rigor[i] * prior[i]
 	}
-	f.reset()
 	return f
-}
-
-func (f *Fit) reset() {
-	copy(f.theta, f.prior)
-	clear(f.cov)
-	for i, v := range f.limit {
-		f.cov[i*f.dim+i] = v
-	}
-	f.scale = initialScale
 }
 
 // Updates counts the observations taken in.
 func (f *Fit) Updates() int { return f.updates }
+
+// Coefficients returns the estimate. It changes with the next update.
+func (f *Fit) Coefficients() []float64 { return f.theta }
 
 // Update takes in that y was measured where x was known and expected was
 // predicted. Values that are not finite or not positive are ignored.
@@ -87,31 +91,58 @@ func (f *Fit) Update(x []float64, y, expected float64) {
 	if !(y > 0) || !(expected > 0) || math.IsInf(y, 0) || math.IsInf(expected, 0) {
 		return
 	}
-	weight := f.weigh(math.Log(y / expected))
-	err := y
+	size, estimate := 0.0, 0.0
 	for i, v := range x {
 		f.xs[i] = v / expected
-		err -= f.theta[i] * v
+		size += f.xs[i] * f.xs[i]
+		estimate += f.xs[i] * f.theta[i]
 	}
-	err = min(max(err/expected, -maxError), maxError)
-	denom := f.forget / weight
-	for i := range f.px {
-		f.px[i] = dot(f.cov[i*f.dim:(i+1)*f.dim], f.xs)
-		denom += f.px[i] * f.xs[i]
-	}
-	if !finite(denom) || !finite(err) || denom <= 0 {
+	if !finite(size) || !finite(estimate) {
 		return
 	}
+	weight := f.weigh(math.Log(y / expected))
+	target := estimate + min(max(y/expected-estimate, -maxError), maxError)
 	f.updates++
-	for i, p := range f.px {
-		gain := p / denom
-		f.theta[i] += gain * err
-		row := f.cov[i*f.dim : (i+1)*f.dim]
-		for j, q := range f.px {
-			row[j] = (row[j] - gain*q) / f.forget
+	n := f.dim
+	for i, v := range f.xs {
+		row := f.normal[i*n : (i+1)*n]
+		push := weight * v
+		for j, w := range f.xs {
+			row[j] = f.forget*row[j] + push*w
+		}
+		back := (1 - f.forget) * f.rigor[i]
+		row[i] += back
+		f.moment[i] = f.forget*f.moment[i] + push*target + back*f.theta[i]
+	}
+	f.solve()
+}
+
+// solve brings theta nearer to the solution of the normal equations under the
+// constraint.
+func (f *Fit) solve() {
+	n := f.dim
+	for i := range n {
+		f.rest[i] = f.moment[i] - dot(f.normal[i*n:(i+1)*n], f.theta)
+	}
+	for range maxSweeps {
+		most := 0.0
+		for i := range n {
+			d := f.normal[i*n+i]
+			to := max(f.theta[i]+f.rest[i]/d, 0)
+			change := to - f.theta[i]
+			if change == 0 {
+				continue
+			}
+			f.theta[i] = to
+			for j, v := range f.normal[i*n : (i+1)*n] {
+				f.rest[j] -= change * v
+			}
+			most = max(most, change*change*d)
+		}
+		if most < settled*settled*noise*noise {
+			return
 		}
 	}
-	f.bound()
 }
 
 // weigh returns the weight of an observation whose logarithmic error is z, and
@@ -132,91 +163,16 @@ func (f *Fit) weigh(z float64) float64 {
 	return weight
 }
 
-// bound keeps the covariance sane. Forgetting without excitation blows it up in
-// the directions that no observation touches; it never need exceed what we
-// started from.
-func (f *Fit) bound() {
-	healthy := true
-	for i, limit := range f.limit {
-		v := f.cov[i*f.dim+i]
-		if v > limit {
-			shrink := math.Sqrt(limit / v)
-			for j := range f.dim {
-				f.cov[i*f.dim+j] *= shrink
-				f.cov[j*f.dim+i] *= shrink
-			}
-		}
-		healthy = healthy && v >= 0 && finite(f.theta[i])
-	}
-	if !healthy {
-		f.reset()
-	}
-}
-
-// Coefficients returns the coefficients under the condition that none is below
-// zero, for quantities of which more can only cost more. Clamping a negative
-// coefficient alone would leave the others wrong that had made up for it;
-// conditioning the estimate on its being zero moves them as their covariance
-// says. The result is valid until the next call.
-func (f *Fit) Coefficients() []float64 {
-	copy(f.fixed, f.theta)
-	copied := false
-	for range f.dim {
-		worst, depth := -1, 0.0
-		for j, t := range f.fixed {
-			if t >= 0 {
-				continue
-			}
-			if !copied {
-				copy(f.fixedCov, f.cov)
-				copied = true
-			}
-			if v := f.fixedCov[j*f.dim+j]; v > 0 && t/math.Sqrt(v) < depth {
-				worst, depth = j, t/math.Sqrt(v)
-			}
-		}
-		if worst < 0 {
-			break
-		}
-		f.condition(worst)
-	}
-	for j, t := range f.fixed {
-		f.fixed[j] = max(t, 0) // what is left is rounding
-	}
-	return f.fixed
-}
-
-// condition fixes coefficient j at zero.
-func (f *Fit) condition(j int) {
-	n := f.dim
-	copy(f.row, f.fixedCov[j*n:(j+1)*n])
-	shift, v := f.fixed[j], f.row[j]
-	for i := range n {
-		gain := f.fixedCov[i*n+j] / v
-		if gain == 0 {
-			continue
-		}
-		f.fixed[i] -= gain * shift
-		to := f.fixedCov[i*n : (i+1)*n]
-		for k, r := range f.row {
-			to[k] -= gain * r
-		}
-	}
-	f.fixed[j] = 0
-	for i := range n { // exactly, so that rounding can't bring it back
-		f.fixedCov[i*n+j], f.fixedCov[j*n+i] = 0, 0
-	}
-}
-
 // AppendState appends what has been learned to s.
 func (f *Fit) AppendState(s []float64) []float64 {
 	s = append(s, float64(f.updates), f.scale)
 	s = append(s, f.theta...)
-	return append(s, f.cov...)
+	s = append(s, f.moment...)
+	return append(s, f.normal...)
 }
 
 // StateLen is the number of values that AppendState appends.
-func (f *Fit) StateLen() int { return 2 + f.dim + f.dim*f.dim }
+func (f *Fit) StateLen() int { return 2 + 2*f.dim + f.dim*f.dim }
 
 // SetState takes over what AppendState gave. It refuses what can't be the state
 // of this model and is then unchanged.
@@ -224,20 +180,30 @@ func (f *Fit) SetState(s []float64) error {
 	if len(s) != f.StateLen() || !count(s[0]) || !(s[1] > 0) {
 		return errState
 	}
-	cov := s[2+f.dim:]
 	for _, v := range s {
 		if !finite(v) {
 			return errState
 		}
 	}
-	for i, limit := range f.limit {
-		if v := cov[i*f.dim+i]; v < 0 || v > limit*(1+1e-9) {
+	n := f.dim
+	theta, moment, normal := s[2:2+n], s[2+n:2+2*n], s[2+2*n:]
+	const rounding = 1e-6
+	for i := range n {
+		d := normal[i*n+i]
+		if theta[i] < 0 || d < f.rigor[i]*(1-rounding) {
 			return errState
+		}
+		for j := range i {
+			v, w := normal[i*n+j], normal[j*n+i]
+			if most := math.Sqrt(d * normal[j*n+j]); math.Abs(v-w) > rounding*most || math.Abs(v) > most*(1+rounding) {
+				return errState
+			}
 		}
 	}
 	f.updates, f.scale = int(s[0]), s[1]
-	copy(f.theta, s[2:2+f.dim])
-	copy(f.cov, cov)
+	copy(f.theta, theta)
+	copy(f.moment, moment)
+	copy(f.normal, normal)
 	return nil
 }
 
