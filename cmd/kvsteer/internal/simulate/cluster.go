@@ -108,6 +108,7 @@ type cluster struct {
 	faults   *rand.Rand
 	closing  bool
 	live     int
+	reported time.Duration // when engines last reported
 	out      recorder
 
 	hashes []kvcache.EngineHash

@@ -132,6 +132,7 @@ func (c *cluster) finish(j *Job) {
 		c.pool.use(j.Call.Blocks[:min(made, len(j.Call.Blocks))])
 	}
 	if a, ok := c.rule.(Auditor); ok {
+		c.state.Now = c.now
 		a.Done(&c.state, j, max(j.req.CachedTokens(), 0))
 	}
 	switch {

@@ -81,6 +81,7 @@ func (r *Steer) evaluate(s *State) {
 			Model: SimulatedModel, Class: v.Class, Worker: v.Name,
 			Uncached: max(s.Call.Prompt-cached, 0), Cached: cached,
 			AheadTokens: v.PrefillTokens, AheadPairs: float64(v.PrefillPairs), Decoding: v.Decoding,
+			KVUsage: v.KVUsage, ReportAge: v.ReportAge,
 		})
 		if r.Refine != nil {
 			r.Refine(s, &r.feats[i], v)
@@ -89,7 +90,9 @@ func (r *Steer) evaluate(s *State) {
 	r.preds = slices.Grow(r.preds[:0], len(r.feats))[:len(r.feats)]
 	r.Predictor.Predict(r.feats, r.preds)
 	for i := range r.cands {
-		r.cands[i].PredictedTTFT, r.cands[i].Externality = r.preds[i].TTFT, r.preds[i].Externality
+		p := &r.preds[i]
+		r.cands[i].PredictedTTFT, r.cands[i].Externality = p.TTFT, p.Externality
+		r.cands[i].PredictedP90, r.cands[i].PredictedITL, r.cands[i].PredictedE2E = p.P90, p.ITL, p.E2E
 		if r.Adjust != nil {
 			r.Adjust(s, &r.cands[i], &s.Workers[i])
 		}
@@ -120,9 +123,33 @@ func (r *Steer) FirstToken(j *Job, ttft time.Duration) {
 // suspect, so many agreements restore it.
 const auditStreak = 10
 
-// Done implements [Auditor]: the router's comparison of the cached tokens that
-// engines report with those that the index predicted.
+// Done implements [Auditor].
 func (r *Steer) Done(s *State, j *Job, cached int) {
+	r.audit(s, j, cached)
+	r.answered(s, j)
+}
+
+// shortAnswer is the router's: of shorter ones the time between tokens says
+// nothing.
+const shortAnswer = 8
+
+// answered lets the predictor learn from a whole answer.
+func (r *Steer) answered(s *State, j *Job) {
+	x, ok := j.note.(expectation)
+	d, learns := r.Predictor.(kvsteer.DecodeObserver)
+	if !ok || !learns {
+		return
+	}
+	var itl time.Duration
+	if n := j.Call.Output; n >= shortAnswer {
+		itl = (s.Now - j.first) / time.Duration(n-1)
+	}
+	d.ObserveDecode(&x.features, itl, j.Call.Output)
+}
+
+// audit is the router's comparison of the cached tokens that engines report with
+// those that the index predicted.
+func (r *Steer) audit(s *State, j *Job, cached int) {
 	v := &s.Workers[j.worker]
 	diff := cached - j.cached
 	agrees := diff < v.BlockSize && -diff < v.BlockSize

@@ -45,7 +45,10 @@ func (w *twins) Pick(s *State) int {
 		tokens = append(tokens, 1)
 	}
 	sel, err := w.router.Select(context.Background(), &kvsteer.Request{
-		API: kvsteer.ChatCompletions, Model: SimulatedModel, TokenIDs: tokens,
+		API: kvsteer.ChatCompletions, TokenIDs: tokens,
+		// Of an answer that isn't streamed the router guesses the first token, by a
+		// real timer.
+		Body: []byte(`{"model":"` + SimulatedModel + `","messages":[],"stream":true}`),
 	})
 	require.NoError(w.t, err)
 	d := sel.Decision()
@@ -60,6 +63,8 @@ func (w *twins) Pick(s *State) int {
 		require.Equal(w.t, want.Running, got.Running)
 		require.Equal(w.t, want.PredictedTTFT, got.PredictedTTFT)
 		require.Equal(w.t, want.Externality, got.Externality)
+		require.Equal(w.t, want.PredictedP90, got.PredictedP90)
+		require.Equal(w.t, want.PredictedE2E, got.PredictedE2E)
 	}
 	require.Equal(w.t, sel.Target().Worker, s.Workers[i].Name, "choice %d", w.choices)
 	w.choices++
@@ -79,8 +84,10 @@ func (w *twins) FirstToken(j *Job, ttft time.Duration) {
 	w.selected[j].FirstToken()
 }
 
-func (w *twins) Done(_ *State, j *Job, _ int) {
-	w.selected[j].Done(kvsteer.Usage{})
+func (w *twins) Done(s *State, j *Job, _ int) {
+	w.now = s.Now
+	w.answered(s, j)
+	w.selected[j].Done(kvsteer.Usage{Known: true, Output: j.Call.Output})
 	delete(w.selected, j)
 }
 

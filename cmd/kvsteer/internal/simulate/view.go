@@ -39,6 +39,8 @@ type View struct {
 	// Waiting, Running and KVUsage are as the engine last reported.
 	Waiting, Running int
 	KVUsage          float64
+	// ReportAge is how old that is.
+	ReportAge time.Duration
 
 	index int
 }
@@ -102,12 +104,14 @@ func (c *cluster) look(j *Job) *State {
 		if c.cfg.Faults.Stale == 0 {
 			c.scrape(i)
 		}
+		v.ReportAge = c.now - c.reported
 	}
 	return s
 }
 
 // scrape reads what an engine reports.
 func (c *cluster) scrape(i int) {
+	c.reported = c.now
 	v, e := &c.state.Workers[i], c.workers[i].engine
 	v.Waiting, v.Running = e.Waiting(), e.Running()
 	v.KVUsage = float64(e.UsedBlocks()) / float64(v.CapacityBlocks)
