@@ -10,7 +10,7 @@ import (
 )
 
 // IndexLike is what an [kvcache.Index] does, for those who write another.
-type IndexLike interface {
+type IndexLike interface { //nolint:interfacebloat // an Index has these
 	Join(name string) kvcache.Owner
 	Leave(o kvcache.Owner)
 	Apply(o kvcache.Owner, e *kvcache.Event) kvcache.Outcome
@@ -94,7 +94,7 @@ func runIndexCase(c indexCase, newIndex NewIndexFunc) (err error) {
 	return nil
 }
 
-func fail(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
+func failf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
 
 // caseBlock is the block size of the cases, in tokens.
 const caseBlock = 2
@@ -148,7 +148,7 @@ func inGroup(g int) func(*kvcache.Event)         { return func(e *kvcache.Event)
 
 func (w *indexWorld) apply(o kvcache.Owner, e *kvcache.Event, want kvcache.Verdict, reason kvcache.Reason) {
 	if got := w.Apply(o, e); got.Verdict != want || got.Reason != reason {
-		fail("Apply = %v (%v), want %v (%v)", got.Verdict, got.Reason, want, reason)
+		failf("Apply = %v (%v), want %v (%v)", got.Verdict, got.Reason, want, reason)
 	}
 }
 
@@ -176,7 +176,7 @@ func (w *indexWorld) expectKeys(o kvcache.Owner, keys []kvcache.Key, blocks, con
 		sum += n
 	}
 	if h.Blocks != blocks || h.Confirmed != confirmed || sum != blocks {
-		fail("Match = %+v, want %d blocks, %d confirmed", h, blocks, confirmed)
+		failf("Match = %+v, want %d blocks, %d confirmed", h, blocks, confirmed)
 	}
 }
 
@@ -184,6 +184,6 @@ func (w *indexWorld) expectTiers(o kvcache.Owner, blocks string, want ...int32) 
 	var tiers [kvcache.NumTiers]int32
 	copy(tiers[:], want)
 	if h := w.hit(o, keysOf(kvcache.Scope{}, blocks)); h.Tiers != tiers {
-		fail("Tiers = %v, want %v", h.Tiers, tiers)
+		failf("Tiers = %v, want %v", h.Tiers, tiers)
 	}
 }

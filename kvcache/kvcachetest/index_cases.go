@@ -15,6 +15,7 @@ const (
 	none      = kvcache.NoReason
 )
 
+//nolint:gochecknoglobals // a table that nothing changes
 var indexCases = []indexCase{
 	{"store and remove", func(w *indexWorld) {
 		o := w.Join("a")
@@ -60,7 +61,7 @@ var indexCases = []indexCase{
 		w.do(o, stored(0, "ab"))
 		w.apply(o, stored(0, "ab"), duplicate, none)
 		if s := w.Stats(); s.Blocks != 2 || s.Pairs != 2 {
-			fail("a repeated store made %d blocks, %d pairs of 2", s.Blocks, s.Pairs)
+			failf("a repeated store made %d blocks, %d pairs of 2", s.Blocks, s.Pairs)
 		}
 		w.apply(o, removed("b"), duplicate, none)
 		w.expect(o, "ab", 2)
@@ -104,15 +105,15 @@ var indexCases = []indexCase{
 		w.expect(o, "bcd", 0)
 		w.expect(o, "cd", 0)
 		if n := w.Stats().Orphans; n != 3 {
-			fail("%d orphans, want 3", n)
+			failf("%d orphans, want 3", n)
 		}
 		w.do(o, removed("d"))
 		if out := w.Apply(o, stored(0, "a")); out.Adopted != 2 {
-			fail("%d blocks adopted, want 2", out.Adopted)
+			failf("%d blocks adopted, want 2", out.Adopted)
 		}
 		w.expect(o, "abcd", 3)
 		if n := w.Stats().Orphans; n != 0 {
-			fail("%d orphans, want none", n)
+			failf("%d orphans, want none", n)
 		}
 	}},
 	{"orphans keep their copies", func(w *indexWorld) {
@@ -128,7 +129,7 @@ var indexCases = []indexCase{
 		o := w.Join("a")
 		w.apply(o, stored('a', "bcdefghijklm"), orphaned, kvcache.ReasonOrphanBound)
 		if n := w.Stats().Orphans; n != 8 {
-			fail("%d orphans, want the bound of 8", n)
+			failf("%d orphans, want the bound of 8", n)
 		}
 		w.apply(o, stored('a', "z"), ignored, kvcache.ReasonOrphanBound)
 		w.apply(o, stored('a', "b"), duplicate, none)
@@ -152,11 +153,11 @@ var indexCases = []indexCase{
 		w.Clear(o)
 		w.expect(o, "abc", 0)
 		if w.BlockSize(o) != 0 || w.Trust(o) != kvcache.Exact {
-			fail("Clear must forget the block size and keep the trust")
+			failf("Clear must forget the block size and keep the trust")
 		}
 		w.Clear(p)
 		if s := w.Stats(); s.Blocks+s.Pairs+s.Orphans+s.Provisional != 0 {
-			fail("blocks remain after clearing: %+v", s)
+			failf("blocks remain after clearing: %+v", s)
 		}
 	}},
 	{"an owner that left is gone for good", func(w *indexWorld) {
@@ -168,11 +169,11 @@ var indexCases = []indexCase{
 		w.Leave(o)
 		w.expect(o, "ab", 0)
 		if w.Trust(o) != kvcache.Blind || w.BlockSize(o) != 0 {
-			fail("trust or block size of an owner that left")
+			failf("trust or block size of an owner that left")
 		}
 		q := w.Join("a")
 		if q == o || q == p || q.IsZero() {
-			fail("an owner was used again")
+			failf("an owner was used again")
 		}
 		w.expect(q, "ab", 0)
 		w.apply(o, stored(0, "ab"), ignored, kvcache.ReasonOwner)
@@ -185,10 +186,10 @@ var indexCases = []indexCase{
 		w.expect(p, "ab", 1)
 		w.expect(kvcache.Owner{}, "ab", 0)
 		if w.Trust(o) != kvcache.Blind || w.Trust(q) != kvcache.Blind || w.OwnerStats(o) != (kvcache.OwnerStats{}) {
-			fail("the trust of an owner survived it")
+			failf("the trust of an owner survived it")
 		}
 		if s := w.Stats(); s.Owners != 2 || s.Pairs != 1 {
-			fail("%d owners with %d pairs, want 2 with 1", s.Owners, s.Pairs)
+			failf("%d owners with %d pairs, want 2 with 1", s.Owners, s.Pairs)
 		}
 	}},
 	{"adapters, salts and extras are apart", func(w *indexWorld) {
@@ -260,7 +261,7 @@ var indexCases = []indexCase{
 		w.apply(o, &kvcache.Event{Kind: 99}, ignored, kvcache.ReasonKind)
 		w.expect(o, "ab", 0)
 		if n := w.OwnerStats(o).Ignored[kvcache.ReasonLength]; n != 5 {
-			fail("%d length mismatches counted, want 5", n)
+			failf("%d length mismatches counted, want 5", n)
 		}
 	}},
 	{"the first block size stands until a clear", func(w *indexWorld) {
@@ -269,12 +270,12 @@ var indexCases = []indexCase{
 		e := &kvcache.Event{Kind: kvcache.Stored, Hashes: hashesOf("q"), Tokens: tokensOf("qr"), BlockSize: 4}
 		w.apply(o, e, ignored, kvcache.ReasonBlockSize)
 		if w.BlockSize(o) != caseBlock {
-			fail("BlockSize = %d, want %d", w.BlockSize(o), caseBlock)
+			failf("BlockSize = %d, want %d", w.BlockSize(o), caseBlock)
 		}
 		w.do(o, &kvcache.Event{Kind: kvcache.Cleared})
 		w.apply(o, e, applied, none)
 		if w.BlockSize(o) != 4 {
-			fail("BlockSize = %d, want 4", w.BlockSize(o))
+			failf("BlockSize = %d, want 4", w.BlockSize(o))
 		}
 	}},
 	{"a hash that changes its meaning leaves nothing behind", func(w *indexWorld) {
@@ -334,7 +335,7 @@ var indexCases = []indexCase{
 		w.now = w.now.Add(30 * time.Second)
 		w.expectKeys(o, keys, 0, 0)
 		if s := w.OwnerStats(o); s.Provisional != 0 || s.Booked != 4 || s.Expired != 4 {
-			fail("%d provisional, %d booked, %d expired", s.Provisional, s.Booked, s.Expired)
+			failf("%d provisional, %d booked, %d expired", s.Provisional, s.Booked, s.Expired)
 		}
 	}},
 	{"capacity drops what was booked least recently", func(w *indexWorld) {

@@ -26,6 +26,7 @@ type conn struct {
 	recv   func(context.Context) (follow.Message, error)
 	replay func(context.Context, uint64, func(follow.Message) error) error
 	close  func() error
+	link   func() follow.Link
 }
 
 func (c *conn) Recv(ctx context.Context) (follow.Message, error) {
@@ -40,6 +41,13 @@ func (c *conn) Replay(ctx context.Context, from uint64, fn func(follow.Message) 
 		return c.replay(ctx, from, fn)
 	}
 	return c.Conn.Replay(ctx, from, fn)
+}
+
+func (c *conn) Link() follow.Link {
+	if c.link != nil {
+		return c.link()
+	}
+	return c.Conn.Link()
 }
 
 func (c *conn) Close() error {
@@ -270,6 +278,9 @@ func lifeFaults() map[string]fault {
 		}},
 		"deaf-to-context": {"Context", wrap(func(c *conn, _ follow.Endpoint) {
 			c.recv = func(context.Context) (follow.Message, error) { return c.Conn.Recv(context.Background()) }
+		})},
+		"up-at-once": {"Link", wrap(func(c *conn, _ follow.Endpoint) {
+			c.link = func() follow.Link { return follow.Link{Up: true} }
 		})},
 		"dials-once": {"LatePublisher", func(t *zmtp.Transport) follow.Transport {
 			t.RetryMin, t.RetryMax = time.Hour, time.Hour

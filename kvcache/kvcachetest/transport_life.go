@@ -16,6 +16,7 @@ func lifeCases() []transportCase {
 		{"Addresses", testAddresses},
 		{"Context", testContext},
 		{"LatePublisher", testLatePublisher},
+		{"Link", testLink},
 		{"CloseUnblocks", testCloseUnblocks},
 		{"CloseIdempotent", testCloseIdempotent},
 		{"Restart", testRestart},

@@ -1,0 +1,36 @@
+package eventstream
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Brief's text names the fault and no port, so that it is the same each time.
+func TestBrief(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a listener at once
+	require.NoError(t, err)
+	addr := l.Addr().String()
+	require.NoError(t, l.Close())
+	_, port, err := net.SplitHostPort(addr)
+	require.NoError(t, err)
+
+	_, dialErr := net.Dial("tcp", addr) //nolint:noctx // refused at once
+	require.ErrorContains(t, dialErr, port)
+	_, getErr := http.Get("http://" + addr) //nolint:noctx,bodyclose // refused at once
+	require.ErrorContains(t, getErr, port)
+	for _, err := range []error{dialErr, getErr, fmt.Errorf("wrapped: %w", dialErr)} {
+		brief := Brief(err)
+		require.NotContains(t, brief.Error(), port)
+		require.Contains(t, strings.ToLower(brief.Error()), "refused")
+	}
+	other := errors.New("handshake failed")
+	require.Equal(t, other, Brief(other))
+	require.Equal(t, io.EOF, Brief(io.EOF))
+}
