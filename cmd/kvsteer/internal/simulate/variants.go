@@ -110,6 +110,10 @@ func (x *experiment) adjust(s *State, c *policy.Candidate, v *View) {
 	c.Externality = time.Duration(weight * own * float64(time.Second))
 }
 
+// lateFactor is how many times the predicted time a worker may take before it is
+// not believed to make progress: one that hangs must not look idle.
+const lateFactor = 2
+
 // refine scales the work ahead down by the share of it that is done by now: the
 // time since it began over the time that it takes at the pace at which the
 // predictor expects the call's own prompt to be computed.
@@ -127,7 +131,11 @@ func refine(p kvsteer.Predictor, s *State, f *kvsteer.Features, v *View) {
 	if total <= 0 {
 		return
 	}
-	left := 1 - min((s.Now-v.PrefillSince).Seconds()/total, 1)
+	spent := (s.Now - v.PrefillSince).Seconds()
+	if spent > lateFactor*total {
+		return
+	}
+	left := 1 - min(spent/total, 1)
 	f.AheadTokens = int(left * tokens)
 	f.AheadPairs *= left
 }
