@@ -23,7 +23,7 @@ const (
 	settling = 10
 	// maxSweeps bounds the work of one update; settled is the change of a coefficient,
 	// against the noise, that ends it sooner.
-	maxSweeps, settled = 8, 1e-3
+	maxSweeps, settled = 4, 1e-2
 	// initialScale is the usual relative error assumed before.
 	initialScale = 0.3
 )

@@ -1,0 +1,149 @@
+package predict_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer/internal/predict"
+)
+
+func curve(c *predict.Calibration) *predict.Curve {
+	k := new(predict.Curve)
+	k.Fill(c)
+	return k
+}
+
+func TestCalibrationStartsAsIdentity(t *testing.T) {
+	t.Parallel()
+	k := curve(predict.NewCalibration())
+	for _, v := range []float64{0, 1e-9, 1e-4, 1.0 / 1024, 0.0012, 0.05, 1, 1.1, 77, 2047, 2048, 2049, 1e5} {
+		mean, mid, high := k.At(v)
+		require.InDelta(t, v, mean, v*1e-9)
+		require.InDelta(t, v, mid, v*1e-9)
+		require.InDelta(t, v*math.Exp(0.48), high, v*1e-6)
+	}
+}
+
+func TestCalibrationCorrectsWhereItIsOff(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 1))
+	c := predict.NewCalibration()
+	truth := func(v float64) float64 {
+		if v < 1 {
+			return 0.8 * v
+		}
+		return 1.5 * v
+	}
+	for range 20_000 {
+		v := math.Exp(4*r.Float64() - 3)
+		c.Observe(v, truth(v)*math.Exp(0.1*r.NormFloat64()))
+	}
+	k := curve(c)
+	for _, v := range []float64{0.1, 0.3, 0.7, 1.5, 2.5} {
+		mean, mid, high := k.At(v)
+		require.InEpsilon(t, truth(v), mean, 0.08, "at %v", v)
+		require.InEpsilon(t, truth(v), mid, 0.08, "at %v", v)
+		require.InEpsilon(t, truth(v)*math.Exp(0.128), high, 0.1, "at %v", v)
+	}
+	mean, _, _ := k.At(1000) // as the nearest that is known
+	require.InEpsilon(t, 1500, mean, 0.1)
+}
+
+// Coverage holds for errors of any shape.
+func TestCalibrationCovers(t *testing.T) {
+	t.Parallel()
+	shapes := map[string]func(*rand.Rand) float64{
+		"normal":  func(r *rand.Rand) float64 { return math.Exp(0.2 * r.NormFloat64()) },
+		"uniform": func(r *rand.Rand) float64 { return 0.8 + 0.4*r.Float64() },
+		"skewed":  func(r *rand.Rand) float64 { return 0.9 + 0.3*r.ExpFloat64() },
+		"stalls": func(r *rand.Rand) float64 {
+			if r.IntN(20) == 0 {
+				return 20
+			}
+			return 0.95 + 0.1*r.Float64()
+		},
+	}
+	for name, shape := range shapes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(2, 2))
+			c := predict.NewCalibration()
+			k := new(predict.Curve)
+			const warm, n = 500, 4000
+			half, most := 0, 0
+			for i := range n {
+				v := math.Exp(2 * r.NormFloat64())
+				y := v * shape(r)
+				k.Fill(c)
+				_, mid, high := k.At(v)
+				if i >= warm && y <= mid {
+					half++
+				}
+				if i >= warm && y <= high {
+					most++
+				}
+				c.Observe(v, y)
+			}
+			require.InDelta(t, 0.5, float64(half)/(n-warm), 0.06)
+			require.InDelta(t, 0.9, float64(most)/(n-warm), 0.04)
+		})
+	}
+}
+
+func TestCurveGrowsWhateverWasObserved(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(3, 3))
+	c := predict.NewCalibration()
+	for range 300 {
+		c.Observe(math.Exp(12*r.Float64()-8), math.Exp(12*r.Float64()-8))
+		k := curve(c)
+		var mean, mid, high float64
+		for v := 1e-5; v < 1e5; v *= 1.07 {
+			a, b, d := k.At(v)
+			require.Greater(t, a, mean)
+			require.Greater(t, b, mid)
+			require.GreaterOrEqual(t, d, high)
+			require.GreaterOrEqual(t, d, max(a, b)*(1-1e-12))
+			mean, mid, high = a, b, d
+		}
+	}
+}
+
+func TestCalibrationIgnoresWhatIsNoMeasurement(t *testing.T) {
+	t.Parallel()
+	c := predict.NewCalibration()
+	before := c.AppendState(nil)
+	for _, v := range []float64{math.NaN(), math.Inf(1), 0, -1} {
+		c.Observe(v, 1)
+		c.Observe(1, v)
+	}
+	require.Equal(t, before, c.AppendState(nil))
+}
+
+func TestCalibrationState(t *testing.T) {
+	t.Parallel()
+	c := predict.NewCalibration()
+	r := rand.New(rand.NewPCG(4, 4))
+	for range 1000 {
+		v := r.ExpFloat64()
+		c.Observe(v, v*(1+r.Float64()))
+	}
+	state := c.AppendState(nil)
+	require.Len(t, state, predict.CalibrationStateLen)
+	d := predict.NewCalibration()
+	require.NoError(t, d.SetState(state))
+	require.Equal(t, state, d.AppendState(nil))
+	for _, v := range []float64{math.NaN(), math.Inf(-1), 1e6} {
+		bad := append([]float64(nil), state...)
+		bad[7] = v
+		require.Error(t, d.SetState(bad))
+	}
+	bad := append([]float64(nil), state...)
+	bad[len(bad)-1] = -1
+	require.Error(t, d.SetState(bad))
+	require.Error(t, d.SetState(state[1:]))
+	require.Equal(t, state, d.AppendState(nil))
+}
