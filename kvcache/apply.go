@@ -1,5 +1,7 @@
 package kvcache
 
+import "slices"
+
 // batchBlocks is how many blocks of an event are stored between two looks at
 // the budget.
 const batchBlocks = 256
@@ -44,7 +46,7 @@ func (s *owner) admit(e *Event) Reason {
 	case len(e.Hashes) == 0:
 		return ReasonEmpty
 	case e.Attention != FullAttention:
-		if !contains(s.full, e.Group) && len(s.other) < groupsMax {
+		if !slices.Contains(s.full, e.Group) && len(s.other) < groupsMax {
 			if s.other == nil {
 				s.other = map[int]bool{}
 			}
@@ -57,7 +59,7 @@ func (s *owner) admit(e *Event) Reason {
 		return ReasonAdapter
 	case e.Tier >= NumTiers:
 		return ReasonKind
-	case len(s.full)+len(s.counted) >= groupsMax && !contains(s.full, e.Group) && !contains(s.counted, e.Group):
+	case len(s.full)+len(s.counted) >= groupsMax && !slices.Contains(s.full, e.Group) && !slices.Contains(s.counted, e.Group):
 		return ReasonAttention
 	case len(e.Tokens) == 0:
 		return NoReason
@@ -104,7 +106,7 @@ func (x *Index) learn(s *owner, e *Event) {
 		s.blockSize = e.BlockSize
 		x.slots.Load().size[s.slot].Store(int64(e.BlockSize))
 	}
-	if !contains(s.full, e.Group) {
+	if !slices.Contains(s.full, e.Group) {
 		x.addGroup(s, e.Group)
 	}
 }

@@ -3,6 +3,7 @@ package kvcache_test
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -80,9 +81,9 @@ func packMessage(tokens []uint32, store, remove []kvcache.Key) []byte {
 		b = append(packText(b, "group_idx"), 0)
 		b = packText(b, "kv_cache_spec_kind", "full_attention")
 	}
-	for i := len(remove) - 1; i >= 0; i-- {
+	for _, h := range slices.Backward(remove) {
 		b = append(b, 0x84)
-		b = packHashes(packText(packText(b, "type", "BlockRemoved"), "block_hashes"), remove[i:i+1])
+		b = packHashes(packText(packText(b, "type", "BlockRemoved"), "block_hashes"), []kvcache.Key{h})
 		b = packText(b, "medium", "GPU")
 		b = append(packText(b, "group_idx"), 0)
 	}
@@ -141,6 +142,7 @@ func newBenchWriter() (*benchWriter, [][]kvcache.Key) {
 
 // play applies the next message and returns how many blocks it named.
 func (w *benchWriter) play(b *testing.B) int {
+	b.Helper()
 	m := &w.messages[w.next%len(w.messages)]
 	w.next++
 	batch, err := w.decoder.Decode(m.payload)

@@ -1,6 +1,9 @@
 package kvcache
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // bookings are an owner's booked blocks, least recently booked first.
 type bookings struct {
@@ -48,6 +51,26 @@ func (x *Index) Book(o Owner, keys []Key, ttl time.Duration) {
 	if expiry < now {
 		expiry = 1<<63 - 1
 	}
+	refs := x.bookBlocks(s, keys)
+	// From the last to the first, so that a prompt's end leaves before its start.
+	b := &s.booked
+	for _, ref := range slices.Backward(refs) {
+		n, ok := b.at[ref]
+		if !ok { // evicted to make room for the rest
+			continue
+		}
+		b.nodes[n].expiry = expiry
+		b.unlink(n)
+		b.link(n)
+	}
+	x.scheduleAll(s, refs, expiry)
+	x.booking = refs[:0]
+	x.trim(s)
+}
+
+// bookBlocks lists those of keys that no event has confirmed as booked, as far as
+// there is room, and returns their places.
+func (x *Index) bookBlocks(s *owner, keys []Key) []uint32 {
 	refs := x.booking[:0]
 	var ref uint32
 	looked := 0
@@ -77,35 +100,31 @@ func (x *Index) Book(o Owner, keys []Key, ttl time.Duration) {
 			i += n - 1
 			continue
 		}
-		c.r.freshen(off)
-		if !c.booked(off) {
-			if !x.widen(c, off) {
-				break
-			}
-			if !c.hashed(off) {
-				x.take(c, off)
-			}
-			c.setBit(planeBooked, off, true)
-			x.list(s, ref)
-			s.Booked++
+		if !x.bookBlock(c, off, ref) {
+			break
 		}
 		refs = append(refs, ref)
 	}
 	x.flush()
-	// From the last to the first, so that a prompt's end leaves before its start.
-	b := &s.booked
-	for i := len(refs) - 1; i >= 0; i-- {
-		n, ok := b.at[refs[i]]
-		if !ok { // evicted to make room for the rest
-			continue
-		}
-		b.nodes[n].expiry = expiry
-		b.unlink(n)
-		b.link(n)
+	return refs
+}
+
+// bookBlock books one block of the open cover; false if there is no memory.
+func (x *Index) bookBlock(c *cover, off int, ref uint32) bool {
+	c.r.freshen(off)
+	if c.booked(off) {
+		return true
 	}
-	x.scheduleAll(s, refs, expiry)
-	x.booking = refs[:0]
-	x.trim(s)
+	if !x.widen(c, off) {
+		return false
+	}
+	if !c.hashed(off) {
+		x.take(c, off)
+	}
+	c.setBit(planeBooked, off, true)
+	x.list(c.s, ref)
+	c.s.Booked++
+	return true
 }
 
 // confirmed returns how many of keys, which start at a place in the open cover's
@@ -238,7 +257,8 @@ func (x *Index) reschedule() {
 
 // schedule and unschedule keep lapses a heap, the earliest first.
 func (x *Index) schedule(l lapse) {
-	h := append(x.lapses, l)
+	x.lapses = append(x.lapses, l)
+	h := x.lapses
 	for i := len(h) - 1; i > 0; {
 		up := (i - 1) / 2
 		if h[up].at <= h[i].at {
@@ -247,7 +267,6 @@ func (x *Index) schedule(l lapse) {
 		h[up], h[i] = h[i], h[up]
 		i = up
 	}
-	x.lapses = h
 }
 
 func (x *Index) unschedule() lapse {

@@ -1,7 +1,7 @@
 package kvcache
 
 // CachedTokens is how many prompt tokens an engine will report as cached when it
-// holds the first blocks blocks of a prompt of promptTokens tokens. An engine
+// holds a prompt of promptTokens tokens as far as its first blocks go. An engine
 // always computes at least the last token, so a prompt that is cached to its end
 // recomputes its last block; with speculative decoding by EAGLE or MTP the last
 // matching block is dropped as well. Arguments below zero count as zero, and a

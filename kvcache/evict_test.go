@@ -70,7 +70,7 @@ func TestBudgetKeepsWhatIsHot(t *testing.T) {
 	s := x.Stats()
 	assert.Greater(t, highest, int64(budget*3/4), "the budget is there to be used")
 	assert.Greater(t, s.Pairs, 40_000)
-	assert.EqualValues(t, s.Stored, uint64(s.Pairs)+s.Evicted)
+	assert.Equal(t, s.Stored, uint64(s.Pairs)+s.Evicted)
 	require.NoError(t, x.Check())
 }
 

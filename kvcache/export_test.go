@@ -35,7 +35,7 @@ func (x *Index) Check() error {
 	}
 	c.equal("bytes", int(c.bytes), int(x.mem.used))
 	if x.mem.used > x.mem.max+slackForMaps {
-		c.fail("%d bytes of %d", x.mem.used, x.mem.max)
+		c.failf("%d bytes of %d", x.mem.used, x.mem.max)
 	}
 	return errors.Join(c.errs...)
 }
@@ -52,7 +52,7 @@ type checker struct {
 	bytes                          int64
 }
 
-func (c *checker) fail(format string, args ...any) {
+func (c *checker) failf(format string, args ...any) {
 	if len(c.errs) < 10 {
 		c.errs = append(c.errs, fmt.Errorf(format, args...))
 	}
@@ -60,13 +60,13 @@ func (c *checker) fail(format string, args ...any) {
 
 func (c *checker) equal(what string, got, want int) {
 	if got != want {
-		c.fail("%s: counted %d, kept %d", what, got, want)
+		c.failf("%s: counted %d, kept %d", what, got, want)
 	}
 }
 
 func (c *checker) piece(at uint32, order uint8) {
 	if _, ok := c.used[at]; ok || at == 0 {
-		c.fail("piece %d used twice", at)
+		c.failf("piece %d used twice", at)
 	}
 	c.used[at] = order
 }
@@ -81,7 +81,7 @@ func (c *checker) run(id uint32) {
 	c.piece(r.keys(), r.keysOrder)
 	c.piece(r.counts, countsOrder(r.keysOrder))
 	if x.findHead(x.keyAt(refOf(id, 0))) != id {
-		c.fail("run %d can't be found by its head", id)
+		c.failf("run %d can't be found by its head", id)
 	}
 	holders := make([]int, n)
 	if r.covers() > 0 {
@@ -100,7 +100,7 @@ func (c *checker) run(id uint32) {
 	c.equal("live blocks", live, int(r.live))
 	c.blocks += live
 	if live == 0 || holders[n-1] == 0 {
-		c.fail("run %d keeps blocks that nobody holds", id)
+		c.failf("run %d keeps blocks that nobody holds", id)
 	}
 }
 
@@ -109,7 +109,7 @@ func (c *checker) cover(id uint32, i int, holders []int) {
 	w0, _ := x.coverWords(x.run(id), i)
 	s := x.owners[uint16(w0.Load())]
 	if s == nil {
-		c.fail("run %d has a cover of nobody", id)
+		c.failf("run %d has a cover of nobody", id)
 		return
 	}
 	x.load(s, id, i)
@@ -137,10 +137,10 @@ func (c *checker) cover(id uint32, i int, holders []int) {
 			gpu = gpu && (tiers == 0 || tiers&1 != 0)
 		}
 		if booked && tiers != 0 {
-			c.fail("a confirmed block is still booked")
+			c.failf("a confirmed block is still booked")
 		}
 		if _, ok := s.booked.at[refOf(id, off)]; ok != booked {
-			c.fail("a booking is in one place only")
+			c.failf("a booking is in one place only")
 		}
 		if hashed {
 			c.hash(s, EngineHash(v.hashWords[off].Load()), refOf(id, off))
@@ -154,7 +154,7 @@ func (c *checker) cover(id uint32, i int, holders []int) {
 	c.equal("lead", lead, int(w>>coverLead&coverMask))
 	c.equal("firm", firm, int(w>>coverFirm&coverMask))
 	if gpu != (w>>coverGPU&1 != 0) && v.width > 0 {
-		c.fail("GPU flag is %v, want %v", !gpu, gpu)
+		c.failf("GPU flag is %v, want %v", !gpu, gpu)
 	}
 	c.pairs += held
 }
@@ -166,7 +166,7 @@ func (c *checker) hash(s *owner, h EngineHash, ref uint32) {
 			return
 		}
 	}
-	c.fail("a hash is not in its owner's table")
+	c.failf("a hash is not in its owner's table")
 }
 
 func (c *checker) owner(s *owner) {

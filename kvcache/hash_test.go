@@ -56,8 +56,15 @@ func TestScopesAreDisjoint(t *testing.T) {
 	tokens := []uint32{1, 2, 3, 4, 5, 6, 7, 8}
 	seen := map[kvcache.Key]kvcache.Scope{}
 	for _, s := range []kvcache.Scope{
-		{}, {Adapter: "ab", Salt: "c"}, {Adapter: "a", Salt: "bc"}, {Adapter: "abc"}, {Salt: "abc"},
-		{Salt: "a"}, {Salt: "b"}, {Adapter: "a"}, {Adapter: "a", Salt: "a"},
+		{},
+		{Adapter: "ab", Salt: "c"},
+		{Adapter: "a", Salt: "bc"},
+		{Adapter: "abc"},
+		{Salt: "abc"},
+		{Salt: "a"},
+		{Salt: "b"},
+		{Adapter: "a"},
+		{Adapter: "a", Salt: "a"},
 	} {
 		keys := append(h.Keys(nil, tokens, s, nil), h.ByteKeys(nil, []byte("0123456789abcdef"), s)...)
 		require.Len(t, keys, 3)
@@ -138,9 +145,19 @@ func TestCachedTokens(t *testing.T) {
 		speculative          bool
 		want                 int
 	}{
-		{4, 4, 17, false, 16}, {4, 4, 16, false, 12}, {40, 16, 640, false, 624}, {1, 4, 100, false, 4},
-		{4, 4, 17, true, 12}, {4, 4, 16, true, 8}, {1, 4, 100, true, 0}, {0, 4, 100, true, 0},
-		{1, 4, 4, true, 0}, {9, 4, 0, false, 0}, {-1, 4, 9, false, 0}, {3, 0, 9, false, 0}, {3, 1, 1, false, 0},
+		{4, 4, 17, false, 16},
+		{4, 4, 16, false, 12},
+		{40, 16, 640, false, 624},
+		{1, 4, 100, false, 4},
+		{4, 4, 17, true, 12},
+		{4, 4, 16, true, 8},
+		{1, 4, 100, true, 0},
+		{0, 4, 100, true, 0},
+		{1, 4, 4, true, 0},
+		{9, 4, 0, false, 0},
+		{-1, 4, 9, false, 0},
+		{3, 0, 9, false, 0},
+		{3, 1, 1, false, 0},
 	} {
 		assert.Equal(t, tc.want, kvcache.CachedTokens(tc.blocks, tc.size, tc.prompt, tc.speculative), "%+v", tc)
 	}

@@ -1,5 +1,7 @@
 package kvcache
 
+import "slices"
+
 // owner is what writers know of an Owner.
 type owner struct {
 	id    Owner
@@ -59,7 +61,7 @@ func (x *Index) setOver(s *owner, hg hashGroup, n [NumTiers]uint32) {
 	was := len(s.over)
 	s.over[hg] = n
 	x.mem.used += int64(len(s.over)-was) * overBytes
-	if hg.group != s.full[0] && !contains(s.counted, hg.group) {
+	if hg.group != s.full[0] && !slices.Contains(s.counted, hg.group) {
 		s.counted = append(s.counted, hg.group)
 	}
 }
@@ -71,15 +73,6 @@ func (x *Index) deleteOver(s *owner, hg hashGroup) {
 	if len(s.over) == 0 {
 		s.over = nil // a map never shrinks
 	}
-}
-
-func contains(list []int, n int) bool {
-	for _, v := range list {
-		if v == n {
-			return true
-		}
-	}
-	return false
 }
 
 // makeExplicit moves the copies of a plain hash to over.
@@ -165,10 +158,8 @@ func (x *Index) lookup(s *owner, h EngineHash) (uint32, bool) {
 			return ref, true
 		}
 		if len(s.alias) > 0 {
-			for _, a := range s.alias[ref] {
-				if a == h {
-					return ref, true
-				}
+			if slices.Contains(s.alias[ref], h) {
+				return ref, true
 			}
 		}
 	}

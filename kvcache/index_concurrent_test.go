@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/kvsteer/kvsteer/kvcache"
 )
@@ -54,7 +55,7 @@ func TestMatchBesideWriters(t *testing.T) {
 		if o != all[keeper] {
 			n = 10
 		}
-		for _, e := range chainEvents(main[:n*size], size, 100, uint64(o.ID())) {
+		for _, e := range chainEvents(main[:n*size], size, 100, o.ID()) {
 			x.Apply(o, &e)
 			if o == all[keeper] {
 				for i := 0; i < len(e.Hashes); i += 3 {
@@ -129,7 +130,7 @@ func TestMatchBesideWriters(t *testing.T) {
 	writers.Wait()
 	stop.Store(true)
 	readers.Wait()
-	assert.NoError(t, x.Check())
+	require.NoError(t, x.Check())
 	for _, o := range all {
 		x.Leave(o)
 	}

@@ -107,41 +107,47 @@ func (x *Index) tryMatch(keys []Key, hits []Hit, places []uint16) bool {
 		if words == nil {
 			return false
 		}
-		alive := 0
-		for j := 0; j < len(words); j += 2 {
-			w := words[j].Load()
-			slot := uint16(w)
-			if int(slot) >= len(places) || places[slot] == 0 {
-				continue
-			}
-			hit := &hits[places[slot]-1]
-			n := min(int(w>>coverLead&coverMask), same)
-			if int(hit.Blocks) != pos || n == 0 {
-				continue
-			}
-			if int(hit.Confirmed) == pos {
-				hit.Confirmed += int32(min(int(w>>coverFirm&coverMask), n))
-			}
-			hit.Blocks += int32(n)
-			if w>>coverGPU&1 != 0 {
-				hit.Tiers[TierGPU] += int32(n)
-			} else {
-				x.addTiers(hit, uint32(words[j+1].Load()), n)
-			}
-			if n == same {
-				alive++
-			}
-		}
+		alive := x.tally(words, hits, places, pos, same)
 		if uint32(r.head.Load()>>32) != version {
 			return false
 		}
 		r.warm(same)
-		if alive == 0 || same == 0 {
+		if !alive || same == 0 {
 			return true
 		}
 		pos += same
 	}
 	return true
+}
+
+// tally adds to hits what covers say of the next same blocks of a prompt for
+// owners that hold all pos before, and reports whether any of them holds all of
+// these too.
+func (x *Index) tally(covers []atomic.Uint64, hits []Hit, places []uint16, pos, same int) bool {
+	alive := false
+	for j := 0; j < len(covers); j += 2 {
+		w := covers[j].Load()
+		slot := uint16(w)
+		if int(slot) >= len(places) || places[slot] == 0 {
+			continue
+		}
+		hit := &hits[places[slot]-1]
+		n := min(int(w>>coverLead&coverMask), same)
+		if int(hit.Blocks) != pos || n == 0 {
+			continue
+		}
+		if int(hit.Confirmed) == pos {
+			hit.Confirmed += int32(min(int(w>>coverFirm&coverMask), n))
+		}
+		hit.Blocks += int32(n)
+		if w>>coverGPU&1 != 0 {
+			hit.Tiers[TierGPU] += int32(n)
+		} else {
+			x.addTiers(hit, uint32(covers[j+1].Load()), n)
+		}
+		alive = alive || n == same
+	}
+	return alive
 }
 
 // commonPrefix returns how many keys are the same. Keys are chained: where two

@@ -89,7 +89,8 @@ func (x *Index) dropOrphan(s *owner, h EngineHash) {
 
 // adopt gives the orphans that descend from a block their places.
 func (x *Index) adopt(s *owner, p parent, out *Outcome) {
-	todo := append(x.adopting[:0], p)
+	todo := x.adopting[:0]
+	todo = append(todo, p)
 	for len(todo) > 0 {
 		p := todo[len(todo)-1]
 		h, ok := s.kids[p.hash]

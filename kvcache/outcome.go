@@ -77,25 +77,34 @@ const (
 
 // String returns the reason as a short fixed phrase, "" for NoReason.
 func (r Reason) String() string {
-	if int(r) < len(reasonNames) {
-		return reasonNames[r]
+	switch r {
+	case NoReason:
+		return ""
+	case ReasonOwner:
+		return "owner not joined"
+	case ReasonKind:
+		return "unknown event kind"
+	case ReasonEmpty:
+		return "no blocks named"
+	case ReasonAttention:
+		return "not full attention"
+	case ReasonLength:
+		return "length mismatch"
+	case ReasonAdapter:
+		return "adapter without a name"
+	case ReasonBlockSize:
+		return "block size changed"
+	case ReasonUnknown:
+		return "unknown block"
+	case ReasonOrphanBound:
+		return "orphan bound reached"
+	case ReasonBudget:
+		return "memory budget reached"
+	case ReasonEvicted:
+		return "evicted by budget"
+	default:
+		return "unknown reason"
 	}
-	return "unknown reason"
-}
-
-var reasonNames = [NumReasons]string{
-	NoReason:          "",
-	ReasonOwner:       "owner not joined",
-	ReasonKind:        "unknown event kind",
-	ReasonEmpty:       "no blocks named",
-	ReasonAttention:   "not full attention",
-	ReasonLength:      "length mismatch",
-	ReasonAdapter:     "adapter without a name",
-	ReasonBlockSize:   "block size changed",
-	ReasonUnknown:     "unknown block",
-	ReasonOrphanBound: "orphan bound reached",
-	ReasonBudget:      "memory budget reached",
-	ReasonEvicted:     "evicted by budget",
 }
 
 // Outcome is what [Index.Apply] made of one event. The counts are in blocks.

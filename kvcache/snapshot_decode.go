@@ -55,14 +55,14 @@ func (d *snapReader) more(n int) error {
 // next returns the next section; its kind is snapEnd after the last. The payload
 // is valid until the next call.
 func (d *snapReader) next() (kind byte, payload []byte, err error) {
-	if err = d.fill(snapSectionTop); err != nil {
+	if err := d.fill(snapSectionTop); err != nil {
 		return 0, nil, err
 	}
 	n := binary.LittleEndian.Uint32(d.buf.Bytes()[1:])
 	if n > snapSectionMax {
 		return 0, nil, snapCorrupt("a section is too long")
 	}
-	if err = d.more(int(n) + snapSumSize); err != nil {
+	if err := d.more(int(n) + snapSumSize); err != nil {
 		return 0, nil, err
 	}
 	all := d.buf.Bytes()

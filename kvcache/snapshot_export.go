@@ -167,7 +167,7 @@ func (p *snapShare) owner(s *owner, nth int) {
 	p.buf = binary.LittleEndian.AppendUint32(p.buf, uint32(s.blockSize))
 	p.counted = p.counted[:0]
 	for _, g := range s.counted {
-		if !contains(s.full, g) {
+		if !slices.Contains(s.full, g) {
 			p.counted = append(p.counted, g)
 		}
 	}

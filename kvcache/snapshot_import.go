@@ -90,8 +90,8 @@ func snapSource(r io.Reader, most int64) (func() (io.Reader, error), error) {
 	// What is no snapshot should not be read to its end to find out.
 	n, err := io.CopyN(&all, r, int64(snapHeaderSize))
 	if err == nil {
-		if err := checkSnapHeader(all.Bytes()); err != nil {
-			return nil, err
+		if bad := checkSnapHeader(all.Bytes()); bad != nil {
+			return nil, bad
 		}
 		n, err = io.CopyN(&all, r, min(most, math.MaxInt64-1)+1)
 	}

@@ -2,6 +2,7 @@ package kvcache_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -108,14 +109,15 @@ func TestSnapshotConcurrent(t *testing.T) {
 			}
 		})
 	}
+	var errs []error
 	for range 3 {
-		assert.NoError(t, x.Export(io.Discard))
+		errs = append(errs, x.Export(io.Discard))
 		_, err := y.Import(bytes.NewReader(snap), nil)
-		assert.NoError(t, err)
-		assert.NoError(t, y.Check())
+		errs = append(errs, err, y.Check())
 	}
 	stop.Store(true)
 	wg.Wait()
+	require.NoError(t, errors.Join(errs...))
 	require.NoError(t, x.Check())
 	require.NoError(t, y.Check())
 }

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -186,9 +187,9 @@ func (w *traceWorker) serve(ids []uint64, tokens []uint32) []kvcache.Event {
 		}
 		events = append(events, e)
 	}
-	for i := len(ids) - 1; i >= 0; i-- {
+	for _, id := range slices.Backward(ids) {
 		w.clock++
-		w.used[ids[i]] = w.clock
+		w.used[id] = w.clock
 	}
 	for len(w.used) > traceCapacity {
 		var old uint64
@@ -200,8 +201,8 @@ func (w *traceWorker) serve(ids []uint64, tokens []uint32) []kvcache.Event {
 		}
 		delete(w.used, old)
 		hashes := stretchHashes(old)
-		for i := len(hashes) - 1; i >= 0; i-- {
-			events = append(events, kvcache.Event{Kind: kvcache.Removed, Hashes: hashes[i : i+1]})
+		for _, h := range slices.Backward(hashes) {
+			events = append(events, kvcache.Event{Kind: kvcache.Removed, Hashes: []kvcache.EngineHash{h}})
 		}
 	}
 	return events
