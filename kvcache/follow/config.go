@@ -75,7 +75,9 @@ type Config struct {
 	RetryMin, RetryMax time.Duration
 	// Now tells the time for [Stats]; nil is time.Now.
 	Now func() time.Time
-	// Logger hears of gaps, restarts and changes of trust. nil is silence.
+	// Logger hears of gaps, restarts and changes of trust, and once of each
+	// problem with the endpoint's addresses (see [Follower.Problem]). nil is
+	// silence.
 	Logger *slog.Logger
 	// OnTrust, if not nil, is called at each change of trust, from the
 	// Follower's goroutine and after the index knows. It must not block and must

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,6 +24,8 @@ type Follower struct {
 	// What callers ask for; run is woken to look at it.
 	resync, promote bool
 	wake            context.CancelFunc
+
+	problem atomic.Pointer[string] // nil is none
 
 	// The rest belongs to run's goroutine.
 
@@ -68,7 +71,8 @@ type Follower struct {
 	up    bool
 	fault error
 	// patient: the first check of this connection waits for its link.
-	patient bool
+	patient  bool
+	problems problems
 	// confirm: continuity is to be checked once more, soon after the next proof.
 	confirm bool
 }

@@ -59,13 +59,15 @@ func (f *Follower) replay(conn Conn, from uint64, fn func(Message) error) error 
 	case f.ctx.Err() != nil:
 		return f.ctx.Err()
 	case own != nil:
+		f.problems.replay = ""
 		return own
 	case err == nil:
-		f.pause = 0
+		f.pause, f.problems.replay = 0, ""
 		return nil
 	case errors.Is(err, ErrClosed):
 		return err
 	}
+	f.problems.replay = f.whyUnanswered(err)
 	// ErrDisconnected too: if the live connection broke as well, Recv says so,
 	// and if only the replay address is wrong, live messages still count.
 	f.count(func(s *Stats) { s.Unanswered++ })
@@ -121,7 +123,9 @@ func (f *Follower) restart(conn Conn) error {
 		case errors.Is(err, errOther):
 			continue
 		case errors.Is(err, errUnanswered):
-			f.unproven = true
+			// As in catchUp, a request in vain of itself proves nothing and spoils
+			// nothing.
+			f.unproven = f.unproven || begun || !silent
 			return errUnanswered
 		default:
 			return err
@@ -145,6 +149,7 @@ func (f *Follower) confirmSoon() {
 // number 0.
 func (f *Follower) empty() error {
 	f.hollow, f.unproven = true, true
+	f.problems.replay = "it has none of the messages that were published; does the engine keep any (buffer_steps)?"
 	f.doubt(ReasonUnanswered)
 	return errUnanswered
 }

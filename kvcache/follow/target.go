@@ -126,6 +126,7 @@ func lessensKnowledge(r kvcache.Reason) bool {
 
 // settle brings each owner's trust in line with what the stream is at.
 func (f *Follower) settle() {
+	defer f.report()
 	for _, t := range f.targets {
 		trust, reason := f.judge(t)
 		if trust == t.trust && reason == t.reason {
@@ -140,8 +141,13 @@ func (f *Follower) settle() {
 			continue
 		}
 		f.cfg.Index.SetTrust(t.owner, trust)
-		f.log(slog.LevelInfo, "trust changed", slog.Int("rank", t.rank), slog.String("from", from.String()),
-			slog.String("to", trust.String()), slog.String("reason", string(reason)))
+		attrs := []slog.Attr{
+			slog.Int("rank", t.rank), slog.String("from", from.String()), slog.String("to", trust.String()),
+		}
+		if reason != ReasonNone {
+			attrs = append(attrs, slog.String("reason", string(reason)))
+		}
+		f.log(slog.LevelInfo, "trust changed", attrs...)
 		if f.cfg.OnTrust != nil {
 			f.cfg.OnTrust(Change{Rank: t.rank, Owner: t.owner, From: from, To: trust, Reason: reason})
 		}
