@@ -3,29 +3,61 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
+	"time"
 )
 
 const barWidth = 30
 
-// progressBar redraws one line as requests finish.
+// progress is where a run shows how far it is.
+type progress struct {
+	w io.Writer
+	// live: a terminal, on which one line can be drawn again and again. Elsewhere,
+	// in a log, a phase is one line.
+	live bool
+}
+
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+func (p progress) phase(label string, total int) *progressBar {
+	return &progressBar{progress: p, label: label, total: total, begun: time.Now()}
+}
+
+// progressBar follows one phase as its requests finish.
 type progressBar struct {
-	w     io.Writer
+	progress
+
 	label string
 	total int
+	begun time.Time
 
 	mu   sync.Mutex
 	done int
 }
 
-func (p *progressBar) step() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.done++
-	full := barWidth * p.done / max(p.total, 1)
-	fmt.Fprintf(p.w, "\r  %-12s [%s%s] %d/%d", p.label,
-		strings.Repeat("#", full), strings.Repeat(".", barWidth-full), p.done, p.total)
+func (b *progressBar) step() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.done++
+	if !b.live {
+		return
+	}
+	full := barWidth * b.done / max(b.total, 1)
+	fmt.Fprintf(b.w, "\r  %-12s [%s%s] %d/%d", b.label,
+		strings.Repeat("#", full), strings.Repeat(".", barWidth-full), b.done, b.total)
 }
 
-func (p *progressBar) end() { fmt.Fprintln(p.w) }
+func (b *progressBar) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.live {
+		fmt.Fprintln(b.w)
+		return
+	}
+	fmt.Fprintf(b.w, "  %-12s %d/%d requests in %.1f s\n", b.label, b.done, b.total, time.Since(b.begun).Seconds())
+}

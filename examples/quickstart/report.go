@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -72,10 +74,58 @@ func printTable(w io.Writer, rep report) error {
 	return tw.Flush()
 }
 
+// verdict says in one line what the table shows.
+func verdict(rep report) string {
+	var parts []string
+	for _, wl := range rep.Workloads {
+		var base, ours row
+		for _, r := range wl.Rows {
+			switch r.Router {
+			case baseline:
+				base = r
+			case candidate:
+				ours = r
+			}
+		}
+		parts = append(parts, wl.Name+": "+compared(base.TTFTp50, ours.TTFTp50))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func compared(base, ours float64) string {
+	const what = "TTFT p50 "
+	switch {
+	case base <= 0 || ours <= 0:
+		return what + "was not measured"
+	case ours <= base:
+		return fmt.Sprintf(what+"%.1f times lower", base/ours)
+	default:
+		return fmt.Sprintf(what+"%.1f times higher", ours/base)
+	}
+}
+
+// modelled is a copy of a decision with its predictions, made in the wall-clock
+// time of the sped-up engines, in modelled time.
+func modelled(d *kvsteer.Decision, speed float64) *kvsteer.Decision {
+	out := *d
+	out.Candidates = slices.Clone(d.Candidates)
+	for i := range out.Candidates {
+		c := &out.Candidates[i]
+		for _, t := range []*time.Duration{
+			&c.PredictedTTFT, &c.Externality, &c.PredictedP90, &c.PredictedITL, &c.PredictedE2E,
+		} {
+			*t = time.Duration(float64(*t) * speed)
+		}
+	}
+	return &out
+}
+
 // tellingDecisions picks three that show different things: a prefix met for the
 // first time, one that is followed to its holder, and one that is not sent to
-// its best holder because another worker answers sooner.
-func tellingDecisions(ds []*kvsteer.Decision) []*kvsteer.Decision {
+// its best holder because another worker answers sooner. Those of the warm-up,
+// when the predictor knows nothing of these engines yet, are left out.
+func tellingDecisions(all []*kvsteer.Decision, warmUp int) []*kvsteer.Decision {
+	ds := slices.DeleteFunc(slices.Clone(all), func(d *kvsteer.Decision) bool { return d.ID <= uint64(warmUp) })
 	wants := []func(d *kvsteer.Decision) bool{
 		func(d *kvsteer.Decision) bool { return mostCached(d) == 0 },
 		func(d *kvsteer.Decision) bool { return mostCached(d) > 0 && d.Winner().CachedTokens == mostCached(d) },
@@ -95,6 +145,7 @@ func tellingDecisions(ds []*kvsteer.Decision) []*kvsteer.Decision {
 			out = append(out, d)
 		}
 	}
+	slices.SortFunc(out, func(a, b *kvsteer.Decision) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 

@@ -51,42 +51,43 @@ type rig struct {
 
 // newRig starts everything. seed makes the engines' block hashes differ from
 // run to run as real ones do; the router must not care.
-func newRig(ctx context.Context, name string, rule policy.Policy, speed float64, seed uint64) (_ *rig, err error) {
+func newRig(ctx context.Context, name string, rule policy.Policy, speed float64, seed uint64) (*rig, error) {
 	r := &rig{speed: speed, res: &result{router: name}}
-	defer func() {
-		if err != nil {
-			r.close()
-		}
-	}()
+	if err := r.start(ctx, rule, seed); err != nil {
+		r.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *rig) start(ctx context.Context, rule policy.Policy, seed uint64) error {
 	hub := follow.NewHub()
 	var workers []fleet.Worker
 	for i := range engines {
 		e, err := fleettest.Start(fleettest.Config{
-			Name: fmt.Sprintf("worker-%d", i), Model: model, Blocks: blocks, Speed: speed, Hub: hub, Seed: seed,
+			Name: fmt.Sprintf("worker-%d", i), Model: model, Blocks: blocks, Speed: r.speed, Hub: hub, Seed: seed,
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		r.engines = append(r.engines, e)
 		workers = append(workers, e.Worker())
 	}
+	var err error
 	if r.fleet, err = fleet.New(fleet.Options{
 		Discoverer:     fleet.Static(workers...),
-		ScrapeInterval: time.Duration(float64(2*time.Second) / speed),
+		ScrapeInterval: time.Duration(float64(2*time.Second) / r.speed),
 	}); err != nil {
-		return nil, err
-	}
-	if err := r.fleet.WaitReady(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if r.router, err = kvsteer.New(
 		kvsteer.WithFleet(r.fleet), kvsteer.WithEvents(hub),
 		kvsteer.WithPolicy(rule), kvsteer.WithHooks(r), kvsteer.WithSeed(seed),
 	); err != nil {
-		return nil, err
+		return err
 	}
 	r.client = &http.Client{Transport: kvsteer.NewTransport(r.router, kvsteer.TransportOptions{})}
-	return r, nil
+	return r.fleet.WaitReady(ctx)
 }
 
 func (r *rig) close() {
