@@ -34,7 +34,8 @@ demo: ## Watch prompts go to the worker that holds their prefix: simulated engin
 	@CGO_ENABLED=0 $(GO) run ./examples/quickstart $(ARGS)
 
 .PHONY: test
-test: test-deps test-root test-race ## Set up what the tests need, then run them all
+test: test-deps ## Set up what the tests need, then run them all: without cgo, then under the race detector (3 to 6 minutes on 2 cores)
+	@scripts/test.sh
 
 # ---- build and test
 
@@ -52,7 +53,7 @@ test-root: ## Test the root module without cgo: what needs nothing but Go
 
 .PHONY: test-race
 test-race: ## Test every module under the race detector
-	$(call each,CGO_ENABLED=1 $(GO) test -race -timeout 15m ./...)
+	@scripts/test.sh race
 
 .PHONY: test-386
 test-386: ## Test the root module on 32 bits (runs where the kernel can, such as linux/amd64)
