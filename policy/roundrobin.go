@@ -35,7 +35,7 @@ func (r *RoundRobin) Evaluate(_ *Request, candidates []Candidate, plan *Plan) {
 		x, y := &candidates[a], &candidates[b]
 		return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.Rank, y.Rank))
 	})
-	rotateLeft(plan.Order, int((r.turn.Add(1)-1)%n)) //nolint:gosec // below n
+	rotateLeft(plan.Order, int((r.turn.Add(1)-1)%n))
 }
 
 // rotateLeft moves the first k elements to the end, in place.

@@ -141,6 +141,7 @@ func checkPredictions(t *testing.T, what string, outcomes []outcome, required bo
 // killAndRestart kills one worker for good and starts it again, under one
 // gateway that is not told.
 func killAndRestart(t *testing.T, binary string, fleet []*worker) {
+	t.Helper()
 	for _, w := range fleet {
 		w.resetCache(t)
 	}

@@ -35,7 +35,7 @@ func start(t *testing.T, name string, argv ...string) *process {
 	p := &process{name: name, log: filepath.Join(outDir(t), name+".log"), done: make(chan struct{})}
 	out, err := os.Create(p.log)
 	require.NoError(t, err)
-	p.cmd = exec.Command(argv[0], argv[1:]...) //nolint:gosec,noctx // the test's own programs; killed below
+	p.cmd = exec.Command(argv[0], argv[1:]...)
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, p.cmd.Start())
@@ -80,7 +80,7 @@ func script(t *testing.T, timeout time.Duration, argv ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", argv...) //nolint:gosec // the folder's own scripts
+	cmd := exec.CommandContext(ctx, "bash", argv...)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%v:\n%s", argv, tail(out))
 }
@@ -100,12 +100,15 @@ func tailFile(path string) string {
 
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
+	listeners := make([]net.Listener, n) // all open at once, so that no port comes twice
 	ports := make([]int, n)
 	for i := range ports {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(t, err)
-		defer l.Close()
-		ports[i] = l.Addr().(*net.TCPAddr).Port
+		listeners[i], ports[i] = l, l.Addr().(*net.TCPAddr).Port
+	}
+	for _, l := range listeners {
+		require.NoError(t, l.Close())
 	}
 	return ports
 }
@@ -150,7 +153,7 @@ func (w *worker) waitHealthy(t *testing.T) {
 func (w *worker) resetCache(t *testing.T) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		resp, err := http.Post(w.url()+"/reset_prefix_cache", "application/json", nil) //nolint:noctx // local
+		resp, err := http.Post(w.url()+"/reset_prefix_cache", "application/json", nil)
 		if err != nil {
 			return false
 		}
@@ -162,7 +165,7 @@ func (w *worker) resetCache(t *testing.T) {
 func status(t *testing.T, url string) int {
 	t.Helper()
 	client := http.Client{Timeout: 2 * time.Second}
-	resp, err := client.Get(url) //nolint:noctx // has a timeout
+	resp, err := client.Get(url)
 	if err != nil {
 		return 0
 	}
@@ -247,7 +250,7 @@ func (g *gateway) ask(prompt string) (int, string) {
 		return 0, err.Error()
 	}
 	client := http.Client{Timeout: 30 * time.Second}
-	resp, err := client.Post(g.url+"/v1/completions", "application/json", bytes.NewReader(body)) //nolint:noctx // has a timeout
+	resp, err := client.Post(g.url+"/v1/completions", "application/json", bytes.NewReader(body))
 	if err != nil {
 		return 0, err.Error()
 	}
