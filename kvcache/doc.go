@@ -23,6 +23,11 @@
 // counted in [Stats] and, when an event caused it, in its [Outcome]; after any of
 // them what is known of the owner is a lower bound, never too much.
 //
+// # Snapshots
+//
+// [Index.Export] and [Index.Import] carry what is known to a new replica, which
+// then starts warm. What came from a snapshot is never trusted.
+//
 // The package opens no socket and starts no goroutine. Events reach it already
 // decoded (package wire) and in order (package follow).
 package kvcache

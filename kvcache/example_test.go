@@ -1,6 +1,7 @@
 package kvcache_test
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/kvsteer/kvsteer/kvcache"
@@ -38,4 +39,25 @@ func ExampleHasher() {
 	// Output:
 	// 2 false
 	// true
+}
+
+func ExampleIndex_Import() {
+	old := kvcache.NewIndex(kvcache.Options{})
+	old.Apply(old.Join("worker-0"), &kvcache.Event{
+		Kind: kvcache.Stored, Hashes: []kvcache.EngineHash{111, 222}, Tokens: []uint32{1, 2, 3, 4}, BlockSize: 2,
+	})
+	var snapshot bytes.Buffer
+	if err := old.Export(&snapshot); err != nil {
+		fmt.Println(err)
+	}
+
+	// A new replica knows its workers already and has heard of no events yet.
+	index := kvcache.NewIndex(kvcache.Options{})
+	owner := index.Join("worker-0")
+	stats, err := index.Import(&snapshot, nil)
+	fmt.Println(stats.Owners, stats.Pairs, err)
+	fmt.Println(index.Resident(owner), index.Trust(owner))
+	// Output:
+	// 1 2 <nil>
+	// 2 approximate
 }

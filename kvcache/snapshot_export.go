@@ -18,7 +18,7 @@ import (
 // 4 KiB, and the hashes of a block beyond its eighth.
 //
 // It holds up no Match, and other writers for as long as it takes to copy one
-// owner's share, about 20 ms per million blocks. Each owner's share is as it was
+// owner's share, 20 to 40 ns a block, or 40 ms per million. Each owner's share is as it was
 // at one moment; those of different owners may be from different moments. It
 // takes memory for the largest share, some 17 bytes for each block. A snapshot
 // holds hashes, and neither tokens nor text; its checksums guard against damage,
