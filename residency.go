@@ -35,7 +35,7 @@ type residence struct {
 	followers []*follow.Follower
 	audits    []auditState // by rank
 	// degradation says why the cache state is less than events would give, "" if
-	// it isn't.
+	// it isn't or if followers know.
 	degradation string
 }
 
@@ -54,6 +54,11 @@ func (h *residence) degraded() []string {
 	}
 	if h.degradation != "" {
 		return []string{h.degradation}
+	}
+	for _, f := range h.followers {
+		if p := f.Problem(); p != "" {
+			return []string{"cache approximate: " + p}
+		}
 	}
 	return nil
 }
@@ -161,7 +166,11 @@ func (r *residency) join(m *fleet.Member) *residence {
 // follow starts a Follower for each of the worker's event endpoints.
 func (r *residency) follow(m *fleet.Member, h *residence) {
 	w := m.Worker()
-	polls := &trtllm.Transport{Logger: r.opts.logger} // one for all ranks, which share an address
+	logger := r.opts.logger
+	if logger != nil {
+		logger = logger.With(slog.String("worker", w.Name))
+	}
+	polls := &trtllm.Transport{Logger: logger} // one for all ranks, which share an address
 	for i, ep := range w.Events {
 		transport, decoder := r.opts.events, follow.Decoder(nil)
 		if isPolled(ep) {
@@ -170,7 +179,7 @@ func (r *residency) follow(m *fleet.Member, h *residence) {
 		owner := h.ownersOf(w.Events, i)
 		f, err := follow.Start(context.Background(), follow.Config{
 			Transport: transport, Decoder: decoder, Endpoint: ep, Index: r.index, Owner: owner,
-			Now: r.opts.now, Logger: r.opts.logger,
+			Now: r.opts.now, Logger: logger,
 			OnTrust: func(c follow.Change) {
 				r.opts.hooks.onTrust(TrustChange{
 					Worker: w.Name, Instance: m.ID(), Rank: c.Rank, From: c.From, To: c.To, Reason: string(c.Reason),
@@ -180,9 +189,8 @@ func (r *residency) follow(m *fleet.Member, h *residence) {
 		if err != nil {
 			// A malformed address: the worker is usable, its events are not.
 			h.degradation = "cache approximate: the event endpoint can't be followed: " + err.Error()
-			if l := r.opts.logger; l != nil {
-				l.Error("kvsteer: can't follow the events of a worker",
-					slog.String("worker", w.Name), slog.Any("error", err))
+			if logger != nil {
+				logger.Error("kvsteer: can't follow the events of a worker", slog.Any("error", err))
 			}
 			continue
 		}
