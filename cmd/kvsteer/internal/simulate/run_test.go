@@ -98,7 +98,7 @@ func TestRunsAreDeterministic(t *testing.T) {
 	for _, name := range every() {
 		run := func(seed uint64) *Result {
 			cfg := small()
-			cfg.Rate, cfg.Seed = 3, seed
+			cfg.Rate, cfg.Seed, cfg.Duration = 3, seed, 20*time.Second
 			cfg.Faults = Faults{EventLoss: 0.1, EventDelay: 50 * time.Millisecond, Stale: time.Second}
 			r := runSmall(t, cfg, workloads(t, seed)["shared-prefix"], name)
 			r.Hits = nil // NaN, where nothing arrived, is never equal
@@ -116,7 +116,7 @@ func TestConservation(t *testing.T) {
 		for kind := range workloads(t, 1) {
 			for _, load := range []Config{{Rate: 3}, {Concurrency: 20}} {
 				cfg := small()
-				cfg.Rate, cfg.Concurrency = load.Rate, load.Concurrency
+				cfg.Rate, cfg.Concurrency, cfg.Duration = load.Rate, load.Concurrency, 12*time.Second
 				cfg.Faults = Faults{EventLoss: 0.05, EventDelay: 20 * time.Millisecond, Stale: 500 * time.Millisecond}
 				w := workloads(t, 1)[kind]
 				made := 0
