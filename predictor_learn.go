@@ -150,9 +150,10 @@ func (p *learner) predict(s *snapshot, f *Features, bias float64, out *Predictio
 	load, pace := f.load(), f.pace()
 	total, own := s.surface.Time(&load)
 	mean, mid, high := s.curve.At(total)
-	if total > 0 {
-		own *= mean / total
-	}
+	// The same prompt costs others the same on equal workers, whatever is ahead of
+	// it there: corrected at its own height, or an idle worker could lose to a busy
+	// one whose height happens to be corrected downwards.
+	own, _, _ = s.curve.At(own)
 	tokens := s.output
 	if f.OutputTokens > 0 {
 		tokens = float64(f.OutputTokens)

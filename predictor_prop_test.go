@@ -68,6 +68,23 @@ func TestPredictionsAreMonotoneInEverything(t *testing.T) {
 	}
 }
 
+// What a prompt costs others doesn't depend on what is ahead of it, or a busy
+// worker could be preferred to an idle one.
+func TestExternalityIsThePromptsOwn(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(19, 19))
+	p := kvsteer.NewPredictor(kvsteer.PredictorOptions{})
+	for range 300 {
+		f := randomFeatures(r, 1)
+		p.Observe(&f, time.Duration(r.ExpFloat64()*float64(time.Second)))
+		idle := kvsteer.Features{Model: "m", Uncached: 1 + r.IntN(20_000), Cached: r.IntN(20_000)}
+		busy := idle
+		busy.AheadTokens, busy.AheadPairs, busy.Decoding = r.IntN(20_000), 1e8*r.Float64(), r.IntN(30)
+		require.Equal(t, predict(p, idle).Externality, predict(p, busy).Externality)
+		require.Equal(t, predict(p, idle).Prefill, predict(p, busy).Prefill)
+	}
+}
+
 // However noise falls, a cached prompt is expected sooner than one to compute.
 func TestCachingIsNeverWorthless(t *testing.T) {
 	t.Parallel()

@@ -120,14 +120,14 @@ func NewSurface(c []float64) Surface {
 	return s
 }
 
-// Time returns the time to first token, and the part of it that this request's
-// own tokens take.
+// Time returns the time to first token, and what computing this request's own
+// tokens would take alone, which is never more.
 func (s *Surface) Time(l *Load) (total, own float64) {
-	before := s.batch(l.Ahead)
-	own = s.batch(l.Own+l.Ahead) - before + s.own*l.Own/kilo + s.pairs*l.OwnPairs/mega
-	total = s.base + s.busy*l.busy() + before + s.ahead*l.Ahead/kilo + s.pairs*l.AheadPairs/mega +
+	mine := s.own*l.Own/kilo + s.pairs*l.OwnPairs/mega
+	total = s.base + s.busy*l.busy() + s.batch(l.Own+l.Ahead) + mine +
+		s.ahead*l.Ahead/kilo + s.pairs*l.AheadPairs/mega +
 		s.decode*l.Decoding/ten + s.wait*l.Waiting + s.full*l.Pressure + s.stale*l.Stale
-	return total + own, own
+	return total, s.batch(l.Own) + mine
 }
 
 // batch is what computing so many tokens costs, as far as their sum decides.
