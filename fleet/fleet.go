@@ -253,11 +253,22 @@ func (f *Fleet) apply(src *source, list []Worker) error {
 	return nil
 }
 
-// foreignLocked refuses names of other sources, and more workers than allowed
-// over all sources.
+// foreignLocked refuses names and publishers of other sources, and more workers
+// than allowed over all sources.
 func (f *Fleet) foreignLocked(src *source, list []Worker) error {
 	var errs []error
+	claimed := make(publishers)
+	for _, s := range f.slots {
+		if s.source != src {
+			claimed.add(s.member.Worker())
+		}
+	}
 	for i := range list {
+		check := checker{index: i, worker: list[i].Name, claimed: claimed}
+		for j := range list[i].Events {
+			check.publisher(j, &list[i].Events[j])
+		}
+		errs = append(errs, check.errs[:min(len(check.errs), maxWorkerErrors-len(errs))]...)
 		if s, ok := f.slots[list[i].Name]; ok && s.source != src && len(errs) < maxWorkerErrors {
 			errs = append(errs, &WorkerError{
 				Index: i, Worker: list[i].Name, Field: "name",

@@ -31,14 +31,15 @@ const (
 	maxWorkerErrors = 20
 )
 
-// Validate checks a list of workers as a Fleet would: each field, and that names
-// are unique. The error joins one *WorkerError for each problem, up to 20.
+// Validate checks a list of workers as a Fleet would: each field, and that no two
+// workers have one name or one publisher of events. The error joins one *WorkerError for each problem, up to 20.
 func Validate(workers []Worker) error {
 	var errs []error
 	seen := make(map[string]int, len(workers))
+	claimed := make(publishers, len(workers))
 	for i := range workers {
 		w := &workers[i]
-		check := checker{index: i, worker: w.Name}
+		check := checker{index: i, worker: w.Name, claimed: claimed}
 		check.all(w)
 		if first, dup := seen[w.Name]; dup && w.Name != "" {
 			check.failf("name", "also the name of worker number %d; give each worker a name of its own", first+1)
@@ -55,7 +56,7 @@ func Validate(workers []Worker) error {
 
 // Validate checks one worker; see the function Validate.
 func (w *Worker) Validate() error {
-	check := checker{worker: w.Name}
+	check := checker{worker: w.Name, claimed: make(publishers)}
 	check.all(w)
 	return errors.Join(check.errs...)
 }
@@ -97,6 +98,8 @@ type checker struct {
 	index  int
 	worker string
 	errs   []error
+	// claimed are the publishers of the workers before this one.
+	claimed publishers
 }
 
 func (c *checker) failf(field, format string, args ...any) {
@@ -253,6 +256,7 @@ func (c *checker) events(w *Worker) {
 			c.failf(field+".events", "missing; write the address to subscribe to, for example tcp://10.0.0.7:5557")
 		} else {
 			c.endpoint(field+".events", e.Events)
+			c.publisher(i, e)
 		}
 		if e.Replay != "" {
 			c.endpoint(field+".replay", e.Replay)
@@ -274,6 +278,14 @@ func (c *checker) events(w *Worker) {
 			c.failf(field+".rank", "%d is given twice; number each publisher by its rank", e.Rank)
 		}
 		ranks[e.Rank] = true
+	}
+}
+
+// publisher checks that an endpoint's address is nobody else's.
+func (c *checker) publisher(place int, e *follow.Endpoint) {
+	if taken := c.claimed.claim(c.worker, place, e); taken != "" {
+		c.failf("events["+strconv.Itoa(place)+"].events",
+			"also %s; every engine, and every rank of it, publishes at an address of its own, so correct one of them", taken)
 	}
 }
 
