@@ -66,7 +66,7 @@ func place(v float64) (int, float64) {
 
 // height is the i-th height in seconds.
 func height(i int) float64 {
-	return math.Float64frombits(uint64(i+firstPlace) << placeShift) //nolint:gosec // i is an index
+	return math.Float64frombits(uint64(i+firstPlace) << placeShift)
 }
 
 func between(a *[heights]float64, i int, f float64) float64 {

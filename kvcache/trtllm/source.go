@@ -263,6 +263,7 @@ func (l *lane) signal() {
 
 func (s *source) log(level slog.Level, text string, attrs ...slog.Attr) {
 	if l := s.t.Logger; l != nil && l.Enabled(context.Background(), level) {
-		l.LogAttrs(context.Background(), level, text, append(attrs, slog.String("url", s.url))...)
+		attrs = append(attrs, slog.String("url", s.url))
+		l.LogAttrs(context.Background(), level, text, attrs...) //nolint:sloglint // the callers' texts are literals
 	}
 }
