@@ -14,16 +14,16 @@ import (
 
 // Brief's text names the fault and no port, so that it is the same each time.
 func TestBrief(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // a listener at once
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	addr := l.Addr().String()
 	require.NoError(t, l.Close())
 	_, port, err := net.SplitHostPort(addr)
 	require.NoError(t, err)
 
-	_, dialErr := net.Dial("tcp", addr) //nolint:noctx // refused at once
+	_, dialErr := net.Dial("tcp", addr)
 	require.ErrorContains(t, dialErr, port)
-	_, getErr := http.Get("http://" + addr) //nolint:noctx,bodyclose // refused at once
+	_, getErr := http.Get("http://" + addr) //nolint:bodyclose // refused at once, there is none
 	require.ErrorContains(t, getErr, port)
 	for _, err := range []error{dialErr, getErr, fmt.Errorf("wrapped: %w", dialErr)} {
 		brief := Brief(err)
