@@ -91,6 +91,33 @@ func TestImportDamaged(t *testing.T) {
 	refused(t, append(slices.Clip(snap), 0), "longer", len(snap))
 }
 
+// Whole sections that are missing, come twice or have changed places.
+func TestImportRearranged(t *testing.T) {
+	snap := smallSnapshot(t)
+	var parts [][]byte
+	for at := 24; at < len(snap); {
+		n := 5 + int(binary.LittleEndian.Uint32(snap[at+1:])) + 8
+		parts = append(parts, snap[at:at+n])
+		at += n
+	}
+	require.Greater(t, len(parts), 5)
+	build := func(parts ...[]byte) []byte {
+		return append(slices.Clone(snap[:24]), bytes.Join(parts, nil)...)
+	}
+	require.Equal(t, snap, build(parts...))
+	last := len(parts) - 1
+	for i := range parts[:last] {
+		refused(t, build(slices.Delete(slices.Clone(parts), i, i+1)...), "missing", i)
+		refused(t, build(slices.Insert(slices.Clone(parts), i, parts[i])...), "twice", i)
+		if i+1 < last {
+			swapped := slices.Clone(parts)
+			swapped[i], swapped[i+1] = swapped[i+1], swapped[i]
+			refused(t, build(swapped...), "swapped", i)
+		}
+	}
+	refused(t, build(parts[:last]...), "no end", last)
+}
+
 // Damage that the checksums do not show must be harmless at least.
 func TestImportResealed(t *testing.T) {
 	snap := smallSnapshot(t)

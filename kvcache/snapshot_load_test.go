@@ -122,6 +122,52 @@ func TestSnapshotConcurrent(t *testing.T) {
 	require.NoError(t, y.Check())
 }
 
+// A block that an event puts behind another one while a snapshot is imported is
+// the same that the snapshot has as the head of a run of its own.
+func TestImportFindsNewPlaces(t *testing.T) {
+	chain := func(last uint32) *kvcache.Event {
+		return &kvcache.Event{
+			Kind: kvcache.Stored, BlockSize: 1, Tokens: []uint32{1, 2, last},
+			Hashes: []kvcache.EngineHash{1, 2, kvcache.EngineHash(last)},
+		}
+	}
+	x := kvcache.NewIndex(kvcache.Options{})
+	a := x.Join("a")
+	x.Apply(a, chain(3))
+	x.Apply(a, chain(4)) // leaves the run of the first
+	y := kvcache.NewIndex(kvcache.Options{})
+	a, b := y.Join("a"), y.Join("b")
+	r := &seekSpy{Reader: bytes.NewReader(export(t, x))}
+	r.spy = func() { y.Apply(b, chain(4)) }
+	_, err := y.Import(r, nil)
+	require.NoError(t, err)
+	assert.Equal(t, 3, r.seeks)
+	require.NoError(t, y.Check())
+	assert.Equal(t, 4, y.Stats().Blocks)
+	for _, last := range []uint32{3, 4} {
+		hits := make([]kvcache.Hit, 1)
+		keys := kvcache.Hasher{BlockSize: 1}.Keys(nil, chain(last).Tokens, kvcache.Scope{}, nil)
+		y.Match(keys, []kvcache.Owner{a}, hits)
+		assert.EqualValues(t, 3, hits[0].Blocks)
+	}
+}
+
+// seekSpy calls spy before the third reading.
+type seekSpy struct {
+	*bytes.Reader
+	spy   func()
+	seeks int
+}
+
+func (r *seekSpy) Seek(offset int64, whence int) (int64, error) {
+	if whence == io.SeekStart {
+		if r.seeks++; r.seeks == 3 {
+			r.spy()
+		}
+	}
+	return r.Reader.Seek(offset, whence)
+}
+
 const benchPairs = 1_000_000
 
 func BenchmarkExport(b *testing.B) {
