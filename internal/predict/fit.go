@@ -11,8 +11,13 @@ const (
 	// against: a request that arrives in the middle of a step waits for its end.
 	noise = 0.2
 	// tolerance is how many times the usual error a measurement may be too long
-	// before it loses its weight.
-	tolerance = 2.5
+	// before its pull stops growing (Huber), and finest the least that counts as
+	// usual: where most requests find an idle engine and are predicted to a
+	// percent, those that must queue are no outliers.
+	tolerance, finest = 1.5, 0.1
+	// stall is the logarithmic error around which a measurement stops being one of
+	// this work at all.
+	stall = 1
 	// maxError bounds what one measurement can pull, as a multiple of what was
 	// expected.
 	maxError = 4
@@ -44,8 +49,7 @@ var errState = errors.New("predict: not a state of this model")
 // direction that no observation touches stays where it is and open to change.
 //
 // Nothing makes an engine faster by accident, but much can make it slower: a
-// measurement far above the expected loses its weight (as under a Cauchy error,
-// squared), one far below keeps it.
+// measurement far above the expected loses its weight, one far below keeps it.
 type Fit struct {
 	dim     int
 	prior   []float64
@@ -156,8 +160,8 @@ func (f *Fit) weigh(z float64) float64 {
 	}
 	weight := 1.0
 	if z > 0 {
-		u := z / (tolerance * f.scale)
-		weight = 1 / ((1 + u*u) * (1 + u*u))
+		far := z / stall
+		weight = min(tolerance*max(f.scale, finest)/z, 1) / (1 + far*far*far*far)
 	}
 	f.scale = max(f.scale+scaleStep*(min(size, maxError*f.scale)-f.scale), 1e-3)
 	return weight

@@ -161,6 +161,34 @@ func TestFitSurvivesContradictions(t *testing.T) {
 	}
 }
 
+// Most requests find an idle engine and take what they always take; the few that
+// queue take several times as long, and are no outliers.
+func TestFitLearnsWhatIsRare(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(10, 10))
+	f := predict.NewTTFT(0.03, 0.125, 1000, 0.995)
+	actual := func(l *predict.Load) float64 { return 0.02 + (l.Own+l.Ahead)/10e3 }
+	draw := func(queued bool) predict.Load {
+		l := predict.Load{Own: float64(50 + r.IntN(2000))}
+		if queued {
+			l.Ahead = float64(2000 + r.IntN(10_000))
+		}
+		return l
+	}
+	for i := range 3000 {
+		l := draw(i%15 == 0)
+		s := predict.NewSurface(f.Coefficients())
+		expected, _ := s.Time(&l)
+		f.UpdateTTFT(&l, actual(&l)*(0.99+0.02*r.Float64()), expected)
+	}
+	s := predict.NewSurface(f.Coefficients())
+	for range 50 {
+		l := draw(true)
+		got, _ := s.Time(&l)
+		require.InEpsilon(t, actual(&l), got, 0.1, "%+v", l)
+	}
+}
+
 func TestFitState(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(9, 9))
