@@ -50,7 +50,7 @@ input_length, output_length, hash_ids of 512-token blocks: Mooncake's format).
 
 Rules: all below, and bound-fifo. kvsteer is this library as it comes;
 kvsteer:NAME=VALUE+NAME=VALUE tries out other objectives: externality, spread,
-evict, arrivals and decode are weights of the request's own prefill as a cost to
+evict, arrivals, queue and decode are weights of the request's own prefill as a cost to
 others; progress=1 takes off the work ahead what must be done by now; hold=0.01
 keeps requests in the router while workers are busy (age=0.1 weighs their wait);
 oracle=1 predicts by the engines' true state. random, round-robin, least-requests

@@ -24,6 +24,9 @@ type experiment struct {
 	spread float64
 	// arrivals counts the calls that are expected to come before the first token.
 	arrivals float64
+	// queue counts the requests without a first token on the average worker: by
+	// Little's law so many come while one waits.
+	queue float64
 	// decode counts the requests that decode there.
 	decode float64
 	// oracle, if positive, replaces the predictor by the truth.
@@ -43,7 +46,7 @@ type experiment struct {
 func (x *experiment) parameters() map[string]*float64 {
 	return map[string]*float64{
 		"externality": &x.externality, "evict": &x.evict, "spread": &x.spread, "arrivals": &x.arrivals,
-		"decode": &x.decode, "oracle": &x.oracle, "hold": &x.hold, "age": &x.age,
+		"queue": &x.queue, "decode": &x.decode, "oracle": &x.oracle, "hold": &x.hold, "age": &x.age,
 		"progress": &x.progress,
 	}
 }
@@ -98,6 +101,13 @@ func (x *experiment) adjust(s *State, c *policy.Candidate, v *View) {
 			most = max(most, s.Workers[i].CachedTokens)
 		}
 		weight += x.spread * float64(most-v.CachedTokens) / float64(uncached)
+	}
+	if x.queue > 0 {
+		waiting := 0
+		for i := range s.Workers {
+			waiting += s.Workers[i].Prefilling
+		}
+		weight += x.queue * float64(waiting) / float64(len(s.Workers))
 	}
 	if x.arrivals > 0 {
 		if v.index == 0 {
