@@ -25,10 +25,11 @@ func reseal(b []byte) []byte {
 	out := append([]byte{}, b...)
 	sections := uint64(0)
 	for at := header; at+top+sum <= len(out); {
-		n := int(binary.LittleEndian.Uint32(out[at+1:]))
-		if n > len(out)-at-top-sum {
+		announced := binary.LittleEndian.Uint32(out[at+1:])
+		if uint64(announced) > uint64(len(out)-at-top-sum) {
 			break
 		}
+		n := int(announced)
 		if out[at] == 4 && n == 24 {
 			binary.LittleEndian.PutUint64(out[at+top:], sections)
 			binary.LittleEndian.PutUint64(out[at+top+16:], xxhash.Sum64(out[:at]))
