@@ -194,7 +194,7 @@ func (r *Router) match(s *Selection, ev *evaluation) {
 	}
 	for i := range ev.refs {
 		c, f, rf := &ev.cands[i], &ev.feats[i], &ev.refs[i]
-		c.Trust = r.trust(s, rf.owner)
+		c.Trust = r.trust(s, rf)
 		blocks := int(ev.hits[i].Blocks)
 		rf.indexed = kvcache.CachedTokens(blocks, rf.block, s.enc.Count, rf.member.Worker().Speculative)
 		// A suspect index is still audited, but nothing is expected of it.
@@ -206,11 +206,11 @@ func (r *Router) match(s *Selection, ev *evaluation) {
 	}
 }
 
-// trust is how far the cache state of an owner holds for this request: without
-// token ids it is never better than approximate.
-func (r *Router) trust(s *Selection, owner kvcache.Owner) kvcache.Trust {
-	t := r.index.Trust(owner)
-	if s.enc.Source == prompt.SourceBytes {
+// trust is how far the cache state of a candidate holds for this request: without
+// token ids, or where events fail to come, it is never better than approximate.
+func (r *Router) trust(s *Selection, rf *ref) kvcache.Trust {
+	t := r.index.Trust(rf.owner)
+	if s.enc.Source == prompt.SourceBytes || rf.home != nil && rf.home.silence.silent.Load() {
 		return min(t, kvcache.Approximate)
 	}
 	return t

@@ -29,7 +29,7 @@ func TestRequestsThatProveNothingAreNotAudited(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, rigConfig{engines: 1})
 			r.waitTrust(kvcache.Exact)
-			for range 12 {
+			for range 9 { // enough to be suspected, too few for the silence of an engine that never got them
 				s, err := r.router.Select(t.Context(), &kvsteer.Request{API: kvsteer.Completions, Body: []byte(body)})
 				require.NoError(t, err)
 				s.Done(kvsteer.Usage{Uncached: 1, CacheRead: 100_000, Known: true, CachedKnown: true})

@@ -34,6 +34,7 @@ type residence struct {
 	owners    []kvcache.Owner // by rank
 	followers []*follow.Follower
 	audits    []auditState // by rank
+	silence   silence
 	// degradation says why the cache state is less than events would give, "" if
 	// it isn't or if followers know.
 	degradation string
@@ -54,6 +55,9 @@ func (h *residence) degraded() []string {
 	}
 	if h.degradation != "" {
 		return []string{h.degradation}
+	}
+	if h.silence.silent.Load() {
+		return []string{"cache approximate: " + reasonSilent}
 	}
 	for _, f := range h.followers {
 		if p := f.Problem(); p != "" {

@@ -100,6 +100,7 @@ func newRig(t *testing.T, c rigConfig) *rig {
 	})
 	if c.engines > 0 {
 		r.waitRoutable(c.engines)
+		r.waitJoined()
 	}
 	return r
 }
@@ -108,6 +109,18 @@ func (r *rig) waitRoutable(n int) {
 	r.t.Helper()
 	require.Eventually(r.t, func() bool { return r.fleet.Snapshot().Routable() == n },
 		10*time.Second, time.Millisecond, "%d routable workers", n)
+}
+
+// waitJoined waits until the router has heard of every worker: the fleet tells it
+// in the background.
+func (r *rig) waitJoined() {
+	r.t.Helper()
+	require.Eventually(r.t, func() bool {
+		d, err := r.router.Explain(r.t.Context(), &kvsteer.Request{
+			API: kvsteer.Completions, Model: testModel, TokenIDs: []uint32{1},
+		})
+		return err == nil && !strings.Contains(strings.Join(d.Degradations, ""), "only just discovered")
+	}, 10*time.Second, time.Millisecond, "the router knows every worker")
 }
 
 // waitTrust waits until every worker's cache is known as well as t says.

@@ -159,6 +159,9 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 		r.audit(&a, u)
 	}
 	if reason == nil {
+		r.listen(&a)
+	}
+	if reason == nil {
 		r.observeDecode(&a, u)
 	}
 	if len(r.opts.hooks.outcome) == 0 {

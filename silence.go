@@ -1,0 +1,54 @@
+package kvsteer
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+)
+
+// silenceAfter is how many answered requests in a row must have given an engine
+// something to announce before its silence is taken for a fault. Events come
+// with the engine's next step; they are never ten requests late.
+const silenceAfter = 10
+
+const reasonSilent = "requests complete but the engine publishes no KV events; check its --kv-events-config and prefix caching"
+
+// silence notices a worker whose event stream stands, but stands still.
+type silence struct {
+	mu       sync.Mutex
+	messages uint64 // of all followers, when last looked at
+	answered int    // since then
+	// silent is written under mu and read by every pick.
+	silent atomic.Bool
+}
+
+// heard takes in an answered request and reports whether the worker's silence
+// began or ended with it.
+func (s *silence) heard(messages uint64) (changed, silent bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if messages != s.messages {
+		s.messages, s.answered = messages, 0
+	} else {
+		s.answered++
+	}
+	silent = s.answered >= silenceAfter
+	return s.silent.Swap(silent) != silent, silent
+}
+
+// listen compares what a worker was asked to compute with what it announced.
+func (r *Router) listen(a *attempt) {
+	home := r.residency.of(a.member.ID())
+	if home == nil || len(home.followers) == 0 || a.features.Uncached < 2*a.block {
+		return // nothing new that fills a block for certain
+	}
+	var messages uint64
+	for _, f := range home.followers {
+		st := f.Stats()
+		messages += st.Messages + st.Replayed
+	}
+	changed, silent := home.silence.heard(messages)
+	if l := r.opts.logger; l != nil && changed && silent {
+		l.Warn("kvsteer: "+reasonSilent, slog.String("worker", a.target.Worker))
+	}
+}

@@ -1,0 +1,57 @@
+package kvsteer_test
+
+import (
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/fleet/fleettest"
+	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/kvcache/follow"
+)
+
+// An engine that was configured for events and sends none is named, and routed
+// approximately meanwhile.
+func TestASilentEventStreamRaisesTheAlarm(t *testing.T) {
+	t.Parallel()
+	quiet := follow.NewHub()
+	pipe, err := quiet.Open("quiet", follow.PipeOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, pipe.Close()) })
+	logs := &syncBuffer{}
+	r := newRig(t, rigConfig{
+		engines: 1,
+		engine:  func(_ int, c *fleettest.Config) { c.Hub = nil },
+		worker:  func(_ int, w *fleet.Worker) { w.Events = []follow.Endpoint{pipe.Endpoint(0)} },
+		options: []kvsteer.Option{
+			kvsteer.WithEvents(quiet), kvsteer.WithLogger(slog.New(slog.NewTextHandler(logs, nil))),
+		},
+	})
+	for i := range 12 {
+		n := r.observed.outcomeCount()
+		require.Equal(t, http.StatusOK, r.post("/v1/chat/completions", chatBody(fleettest.Text(uint64(i), 100), false)).status)
+		r.observed.nextOutcome(t, n)
+	}
+	d, err := r.router.Explain(t.Context(), chatRequest("x", false))
+	require.NoError(t, err)
+	require.LessOrEqual(t, d.Winner().Trust, kvcache.Approximate)
+	require.Contains(t, strings.Join(d.Degradations, "; "), "publishes no KV events")
+	require.Contains(t, logs.String(), "publishes no KV events")
+	require.Contains(t, logs.String(), "worker=w0")
+
+	// It speaks again: the alarm is over with the next request.
+	pipe.Publish([]byte{0x93, 0xcb, 0, 0, 0, 0, 0, 0, 0, 0, 0x90, 0}) // [0.0, [], 0]
+	require.Eventually(t, func() bool {
+		n := r.observed.outcomeCount()
+		r.post("/v1/chat/completions", chatBody(fleettest.Text(uint64(100+n), 100), false))
+		r.observed.nextOutcome(t, n)
+		d, err := r.router.Explain(t.Context(), chatRequest("x", false))
+		return err == nil && !strings.Contains(strings.Join(d.Degradations, "; "), "publishes no KV events")
+	}, 10*time.Second, 10*time.Millisecond)
+}
