@@ -4,40 +4,42 @@ package kvcache
 // index keeps it; a Follower (package follow) moves it by what the event stream
 // proves, a router by what it books itself and by what engines report.
 //
-//		.-------.   1   .-------------.
-//		| Blind | ----> | Approximate |
-//		'-------'       '-------------'
-//		    |                  |
-//		    '--------.---------'
-//		             |
-//		      .------'------------.
-//		    2 |                   | 3
-//		      v         4         v
-//		.-----------. -----> .---------.
-//		| Resyncing |        |  Exact  |
-//		'-----------' <----- '---------'
-//		    |  ^        5       |  ^
-//		  6 |  | 7            6 |  | 7
-//		    v  |                v  |
-//		.------------------------------.
-//		|           Suspect            |
-//		'------------------------------'
+//	.-------.   1   .-------------.
+//	| Blind | ----> | Approximate |
+//	'-------'       '-------------'
+//	    |                  |
+//	    '--------.---------'
+//	             |
+//	      .------'------------.
+//	    2 |                   | 3
+//	      v         4         v
+//	.-----------. -----> .---------.
+//	| Resyncing |        |  Exact  |
+//	'-----------' <----- '---------'
+//	    |  ^        5       |  ^
+//	  6 |  | 7            6 |  | 7
+//	    v  |                v  |
+//	.------------------------------.
+//	|           Suspect            |
+//	'------------------------------'
 //
-//		all but Approximate -- 8 --> Blind
+//	all but Approximate -- 8 --> Blind
 //
-//	 1. A router books what it sends there, or [Index.Import] took over a snapshot.
-//	    This is the only change that the index makes itself, in Import.
-//	 2. Events are heard, but not from a time on when the cache was empty.
-//	 3. Events are heard from the first on, or there have been none yet.
-//	 4. A replay closed the gap or proved the connection, the engine cleared its
-//	    cache or restarted, or somebody who knows called Promote.
-//	 5. A gap, a lost connection, replays without an answer, an event that could not
-//	    be read or did not fit.
-//	 6. The cached tokens that the engine reports disagree with the index.
-//	 7. They agree again: back to what it was. A Follower's next change of state ends
-//	    Suspect too.
-//	 8. The Follower was closed, or was disconnected for so long that what was known
-//	    was dropped.
+// The transitions:
+//
+//  1. A router books what it sends there, or [Index.Import] took over a snapshot.
+//     This is the only change that the index makes itself, in Import.
+//  2. Events are heard, but not from a time on when the cache was empty.
+//  3. Events are heard from the first on, or there have been none yet.
+//  4. A replay closed the gap or proved the connection, the engine cleared its
+//     cache or restarted, or somebody who knows called Promote.
+//  5. A gap, a lost connection, replays without an answer, an event that could not
+//     be read or did not fit.
+//  6. The cached tokens that the engine reports disagree with the index.
+//  7. They agree again: back to what it was. A Follower's next change of state ends
+//     Suspect too.
+//  8. The Follower was closed, or was disconnected for so long that what was known
+//     was dropped.
 type Trust uint8
 
 // The trust states, from nothing known to everything known.
