@@ -100,7 +100,6 @@ func newRig(t *testing.T, c rigConfig) *rig {
 	})
 	if c.engines > 0 {
 		r.waitRoutable(c.engines)
-		r.waitJoined()
 	}
 	return r
 }

@@ -372,6 +372,7 @@ func TestRestartInheritsNothing(t *testing.T) {
 func TestGivenTokenIDsAreUsed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigConfig{engines: 1})
+	r.waitJoined()
 	ids := make([]uint32, 100)
 	s, err := r.router.Select(t.Context(), &kvsteer.Request{API: kvsteer.Completions, Model: testModel, TokenIDs: ids})
 	require.NoError(t, err)
