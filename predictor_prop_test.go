@@ -40,14 +40,14 @@ func TestPredictionsAreMonotoneInEverything(t *testing.T) {
 		"waiting":  func(f *kvsteer.Features, r *rand.Rand) { f.Waiting += 1 + r.IntN(5) },
 		"decoding": func(f *kvsteer.Features, r *rand.Rand) { f.Decoding += 1 + r.IntN(5) },
 		"kv usage": func(f *kvsteer.Features, r *rand.Rand) { f.KVUsage += r.Float64() },
-		"age":      func(f *kvsteer.Features, r *rand.Rand) { f.ReportAge += time.Duration(r.IntN(1e10)) },
+		"age":      func(f *kvsteer.Features, r *rand.Rand) { f.ReportAge += time.Duration(r.Int64N(1e10)) },
 		"output":   func(f *kvsteer.Features, r *rand.Rand) { f.OutputTokens = max(f.OutputTokens, 1) + r.IntN(99) },
 	}
 	r := rand.New(rand.NewPCG(11, 11))
 	p := kvsteer.NewPredictor(kvsteer.PredictorOptions{})
 	for range 400 {
 		f := randomFeatures(r, 3)
-		f.KVUsage, f.ReportAge = r.Float64(), time.Duration(r.IntN(1e10))
+		f.KVUsage, f.ReportAge = r.Float64(), time.Duration(r.Int64N(1e10))
 		p.Observe(&f, time.Duration(r.ExpFloat64()*float64(time.Second))) // noise alone
 		p.(kvsteer.DecodeObserver).ObserveDecode(&f, time.Duration(r.ExpFloat64()*1e7), 1+r.IntN(500))
 		base := randomFeatures(r, 3)
