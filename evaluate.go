@@ -2,6 +2,7 @@ package kvsteer
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -131,12 +132,7 @@ func (r *Router) evaluate(s *Selection, ev *evaluation) {
 }
 
 func (s *Selection) wasTried(id string) bool {
-	for _, t := range s.tried {
-		if t == id {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(s.tried, id)
 }
 
 // gather adds the ranks of one worker as candidates.

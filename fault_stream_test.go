@@ -294,7 +294,7 @@ func TestCloseDuringRead(t *testing.T) {
 			w.(http.Flusher).Flush()
 			<-q.Context().Done()
 		})})
-		resp, err := r.transport.RoundTrip(postRequest(t, "/v1/chat/completions", chatBody("hi", stream)))
+		resp, err := r.transport.RoundTrip(postRequest(t, "/v1/chat/completions", chatBody("hi", stream))) //nolint:bodyclose // closed below, not by defer
 		require.NoError(t, err)
 		ended := make(chan error)
 		go func() {
@@ -324,7 +324,7 @@ func TestAPanickingOutcomeHookLeavesTheBodyClosed(t *testing.T) {
 		<-q.Context().Done()
 		close(gone)
 	})})
-	resp, err := r.transport.RoundTrip(postRequest(t, "/v1/chat/completions", chatBody("hi", true)))
+	resp, err := r.transport.RoundTrip(postRequest(t, "/v1/chat/completions", chatBody("hi", true))) //nolint:bodyclose // closed below, not by defer
 	require.NoError(t, err)
 	require.Panics(t, func() { _ = resp.Body.Close() })
 	soon(t, func() {

@@ -268,7 +268,7 @@ func appendAll(buf []byte, r io.Reader) ([]byte, error) {
 		}
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
-		if err == io.EOF { //nolint:errorlint // io.Reader's contract is the bare value
+		if err == io.EOF {
 			return buf, nil
 		}
 		if err != nil {

@@ -1,6 +1,7 @@
 package kvsteer
 
 import (
+	"maps"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -240,9 +241,7 @@ func (p *learner) group(key groupKey) *group {
 // publish makes the groups visible to readers. The caller holds p.mu.
 func (p *learner) publish() {
 	next := make(map[groupKey]*group, len(p.groups))
-	for k, v := range p.groups {
-		next[k] = v
-	}
+	maps.Copy(next, p.groups)
 	p.published.Store(&next)
 }
 

@@ -54,7 +54,7 @@ func (p *learner) MarshalBinary() ([]byte, error) {
 		return max(len(k.model), len(k.class)) > maxStateName
 	})
 	b := append([]byte(stateMagic), stateVersion)
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(keys))) //nolint:gosec // at most maxGroups
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(keys)))
 	for _, k := range keys {
 		b = appendName(appendName(b, k.model), k.class)
 		b = groups[k].appendState(b)
@@ -66,7 +66,7 @@ func (p *learner) MarshalBinary() ([]byte, error) {
 }
 
 func appendName(b []byte, s string) []byte {
-	return append(binary.LittleEndian.AppendUint16(b, uint16(len(s))), s...) //nolint:gosec // at most maxStateName
+	return append(binary.LittleEndian.AppendUint16(b, uint16(len(s))), s...)
 }
 
 func (g *group) appendState(b []byte) []byte {
@@ -87,7 +87,7 @@ func (g *group) appendState(b []byte) []byte {
 	for _, v := range values {
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
 	}
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(logs))) //nolint:gosec // at most maxWorkers
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(logs)))
 	for _, name := range slices.Sorted(maps.Keys(logs)) {
 		b = binary.LittleEndian.AppendUint64(appendName(b, name), math.Float64bits(logs[name]))
 	}

@@ -70,13 +70,13 @@ func TestPredictorRefusesBadState(t *testing.T) {
 	before := save(t, p)
 	refuse := func(b []byte, what string, args ...any) {
 		t.Helper()
-		require.ErrorIs(t, p.(binaryState).UnmarshalBinary(b), kvsteer.ErrPredictorState, fmt.Sprintf(what, args...))
+		require.ErrorIs(t, p.(binaryState).UnmarshalBinary(b), kvsteer.ErrPredictorState, what, args)
 	}
 	refuse(nil, "nothing")
 	refuse([]byte("{}"), "something else")
 	refuse(append([]byte(nil), append(state, 0)...), "a byte more")
 	refuse(make([]byte, 65<<20), "too much")
-	for n := range len(state) {
+	for n := range state {
 		if n < 64 || n%97 == 0 {
 			refuse(state[:n], "cut to %d", n)
 		}

@@ -33,7 +33,7 @@ func TestConcurrentPicksSpread(t *testing.T) {
 	r.waitTrust(kvcache.Exact)
 	body := fleettest.Text(3, 800)
 	for _, e := range r.engines { // everybody holds the prefix
-		resp, err := http.Post(e.URL()+"/v1/chat/completions", "application/json", strings.NewReader(chatBody(body, false))) //nolint:noctx // local
+		resp, err := http.Post(e.URL()+"/v1/chat/completions", "application/json", strings.NewReader(chatBody(body, false)))
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 	}
@@ -434,7 +434,7 @@ func TestDisagreementMakesSuspectAndAgreementRestores(t *testing.T) {
 	text := fleettest.Text(8, 1000)
 	require.Equal(t, http.StatusOK, r.post("/v1/chat/completions", chatBody(text, false)).status)
 	for i := range 12 {
-		resp, err := http.Post(r.engines[0].URL()+"/reset_prefix_cache", "", nil) //nolint:noctx // local
+		resp, err := http.Post(r.engines[0].URL()+"/reset_prefix_cache", "", nil)
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		n := r.observed.outcomeCount()

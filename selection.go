@@ -207,7 +207,10 @@ func (s *Selection) Next(ctx context.Context, cause error) error {
 	s.attempt.release()
 	s.tried = append(s.tried, s.attempt.member.ID())
 	if err := s.router.pick(s, s.attempt.number+1); err != nil {
-		return &Error{Code: CodeUpstream, Message: "every worker that could be tried failed", Err: cause, Rule: err.Rule, RetryAfter: err.RetryAfter}
+		return &Error{
+			Code: CodeUpstream, Message: "every worker that could be tried failed", Err: cause,
+			Rule: err.Rule, RetryAfter: err.RetryAfter,
+		}
 	}
 	return nil
 }

@@ -75,8 +75,10 @@ func (h *Hub) Dial(ctx context.Context, ep Endpoint) (Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &hubConn{hub: h, name: name, topic: ep.Topic,
-		wake: make(chan struct{}, 1), done: make(chan struct{}), joined: make(chan struct{})}
+	c := &hubConn{
+		hub: h, name: name, topic: ep.Topic,
+		wake: make(chan struct{}, 1), done: make(chan struct{}), joined: make(chan struct{}),
+	}
 	if ep.Replay != "" {
 		if c.replay, err = hubName(ep.Replay); err != nil {
 			return nil, err
