@@ -157,16 +157,19 @@ func TestAnAnswerThatIsAwaitedIsNotReaped(t *testing.T) {
 // A caller that drives a Selection itself has a way to say that it lives.
 func TestTouchKeepsASelection(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, rigConfig{engines: 1, options: []kvsteer.Option{kvsteer.WithMaxIdle(200 * time.Millisecond)}})
+	clock := newClock()
+	r := newRig(t, rigConfig{engines: 1, options: []kvsteer.Option{
+		kvsteer.WithMaxIdle(200 * time.Millisecond), kvsteer.WithClock(clock.now),
+	}})
 	s, err := r.router.Select(t.Context(), chatRequest("long", false))
 	require.NoError(t, err)
 	s.FirstToken()
 	_, err = r.router.Select(t.Context(), chatRequest("forgotten", false))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		s.Touch()
-		return r.observed.outcomeCount() == 1
-	}, 10*time.Second, time.Millisecond)
+	clock.advance(150 * time.Millisecond)
+	s.Touch()
+	clock.advance(100 * time.Millisecond)
+	require.True(t, r.observed.nextOutcome(t, 0).Reaped)
 	require.Equal(t, 1, r.router.InFlight())
 	s.Done(kvsteer.Usage{})
 	require.False(t, r.observed.nextOutcome(t, 1).Reaped)

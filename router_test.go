@@ -320,13 +320,11 @@ func TestAPrefillThatNobodySeesEnds(t *testing.T) {
 // answered is not.
 func TestOnlyAnsweredPromptsAreRememberedForLong(t *testing.T) {
 	t.Parallel()
-	var mu sync.Mutex
-	now := time.Now()
-	clock := func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
+	clock := newClock()
 	r := newRig(t, rigConfig{
 		engines: 1,
 		worker:  func(_ int, w *fleet.Worker) { w.Events = nil },
-		options: []kvsteer.Option{kvsteer.WithClock(clock), kvsteer.WithMaxIdle(time.Hour)},
+		options: []kvsteer.Option{kvsteer.WithClock(clock.now), kvsteer.WithMaxIdle(time.Hour)},
 	})
 	failed, answered := fleettest.Text(1, 500), fleettest.Text(2, 500)
 	cached := func(text string) int {
@@ -342,9 +340,7 @@ func TestOnlyAnsweredPromptsAreRememberedForLong(t *testing.T) {
 	s.Done(kvsteer.Usage{})
 	require.Positive(t, cached(failed))
 	require.Positive(t, cached(answered))
-	mu.Lock()
-	now = now.Add(5 * time.Minute)
-	mu.Unlock()
+	clock.advance(5 * time.Minute)
 	require.Zero(t, cached(failed))
 	require.Positive(t, cached(answered))
 }
