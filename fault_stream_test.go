@@ -122,7 +122,7 @@ func TestABrokenAnswerKeepsItsUsage(t *testing.T) {
 func TestAnAnswerThatIsAwaitedIsNotReaped(t *testing.T) {
 	t.Parallel()
 	pause := make(chan struct{})
-	r := newScripted(t, rigConfig{options: []kvsteer.Option{kvsteer.WithMaxIdle(20 * time.Millisecond)}},
+	r := newScripted(t, rigConfig{options: []kvsteer.Option{kvsteer.WithMaxIdle(500 * time.Millisecond)}},
 		worker{serve: prompts(func(w http.ResponseWriter, q *http.Request) {
 			sseEvents(`{"choices":[{"delta":{"content":"a"}}]}`)(w, q)
 			<-pause
