@@ -232,7 +232,7 @@ func TestASilentWorkerIsGivenUp(t *testing.T) {
 		r := newRig(t, rigConfig{
 			engines: 2, transport: kvsteer.TransportOptions{FirstByteTimeout: 2 * time.Second},
 			// A held Selection is not a forgotten one.
-			options: []kvsteer.Option{kvsteer.WithMaxIdle(50 * time.Millisecond)},
+			options: []kvsteer.Option{kvsteer.WithMaxIdle(500 * time.Millisecond)},
 		})
 		r.engines[1].Faults().Hang(at)
 		n := 0
