@@ -28,7 +28,7 @@ func TestPackagesOfTheRootPackage(t *testing.T) {
 	const format = `{{if not .Standard}}{{.ImportPath}}{{end}}`
 	for _, goos := range platforms() {
 		t.Run(goos, func(t *testing.T) {
-			got := list(t, []string{"CGO_ENABLED=0", "GOOS=" + goos}, "-deps", "-f", format, module)
+			got := list(t, []string{"CGO_ENABLED=0", "GOARCH=amd64", "GOOS=" + goos}, "-deps", "-f", format, module)
 			compare(t, "testdata/root.golden", got,
 				"Whoever imports "+module+" now compiles other packages.")
 		})
@@ -39,7 +39,7 @@ func TestModulesOfTheRootModule(t *testing.T) {
 	const format = `{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}`
 	for _, goos := range platforms() {
 		t.Run(goos, func(t *testing.T) {
-			got := list(t, []string{"CGO_ENABLED=0", "GOOS=" + goos}, "-deps", "-f", format, module+"/...")
+			got := list(t, []string{"CGO_ENABLED=0", "GOARCH=amd64", "GOOS=" + goos}, "-deps", "-f", format, module+"/...")
 			compare(t, "testdata/modules.golden", got,
 				"Packages of the root module now need other modules. Heavy ones belong in a nested module.")
 		})

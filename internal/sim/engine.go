@@ -121,7 +121,8 @@ func (e *Engine) Submit(r *Request) error {
 	if r.state != fresh || r.Prompt < 1 || r.Output < 1 || r.Remote < 0 {
 		return ErrRequest
 	}
-	if r.Prompt > math.MaxInt32 || r.Output > math.MaxInt32 {
+	const most = math.MaxInt32 / 4 // so that sums fit an int of 32 bits
+	if r.Prompt > most || r.Output > most {
 		return ErrTooLong
 	}
 	// The last token generated is never fed back, so it needs no place.
