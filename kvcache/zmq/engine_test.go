@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/kvsteer/kvsteer/fleet/fleettest"
+	"github.com/kvsteer/kvsteer/fleet/fleettest" //nolint:depguard // this test puts an engine at the other end
 	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/kvcache/follow"
 	"github.com/kvsteer/kvsteer/kvcache/zmq"
@@ -42,7 +42,7 @@ func TestEngineOverLibzmq(t *testing.T) {
 
 	for seed := range uint64(3) {
 		body := `{"model":"` + fleettest.DefaultModel + `","prompt":"` + fleettest.Text(seed, 500) + `"}`
-		resp, err := http.Post(e.URL()+"/v1/completions", "application/json", strings.NewReader(body)) //nolint:noctx // local
+		resp, err := http.Post(e.URL()+"/v1/completions", "application/json", strings.NewReader(body))
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, http.StatusOK, resp.StatusCode)
