@@ -10,7 +10,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -21,7 +20,6 @@ import (
 	"net/http/httputil"
 	"os"
 	"os/signal"
-	"sync"
 	"syscall"
 	"time"
 
@@ -83,7 +81,7 @@ func run(ctx context.Context, c config) (err error) {
 	defer closing(workers, &err)
 	opts := []kvsteer.Option{
 		kvsteer.WithFleet(workers), kvsteer.WithEvents(&zmtp.Transport{}), // KV events in pure Go
-		kvsteer.WithPolicy(rule), kvsteer.WithLogger(logger), kvsteer.WithHooks(trustLog{logger}),
+		kvsteer.WithPolicy(rule), kvsteer.WithLogger(logger),
 	}
 	if c.outcomes != "" {
 		var f *os.File
@@ -91,7 +89,7 @@ func run(ctx context.Context, c config) (err error) {
 			return fmt.Errorf("-outcomes: %w", err)
 		}
 		defer closing(f, &err)
-		opts = append(opts, kvsteer.WithHooks(&outcomeLog{enc: json.NewEncoder(f)}))
+		opts = append(opts, kvsteer.WithHooks(newOutcomeLog(f)))
 	}
 	router, err := kvsteer.New(opts...)
 	if err != nil {
@@ -142,39 +140,4 @@ func serve(ctx context.Context, c config, srv *http.Server, l net.Listener, logg
 		return errors.Join(fmt.Errorf("streams were still open after %v: %w", c.grace, err), srv.Close())
 	}
 	return nil
-}
-
-// trustLog reports when the knowledge of a worker's cache becomes better or worse.
-type trustLog struct{ *slog.Logger }
-
-func (l trustLog) OnTrust(c kvsteer.TrustChange) {
-	l.Info("cache trust", "worker", c.Worker, "rank", c.Rank, "from", c.From, "to", c.To, "reason", c.Reason)
-}
-
-// outcomeLog writes one line for each finished request.
-type outcomeLog struct {
-	mu  sync.Mutex
-	enc *json.Encoder
-}
-
-type outcomeLine struct {
-	Decision        *kvsteer.Decision `json:"decision"`
-	TTFT            float64           `json:"ttft_s"`
-	Duration        float64           `json:"duration_s"`
-	CachedPredicted int               `json:"cached_predicted"`
-	Usage           kvsteer.Usage     `json:"usage"`
-	Error           string            `json:"error,omitempty"`
-}
-
-func (l *outcomeLog) OnOutcome(o *kvsteer.Outcome) {
-	line := outcomeLine{
-		Decision: o.Decision, TTFT: o.TTFT.Seconds(), Duration: o.Duration.Seconds(),
-		CachedPredicted: o.CachedPredicted, Usage: o.Usage,
-	}
-	if o.Err != nil {
-		line.Error = o.Err.Error()
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_ = l.enc.Encode(line) // a full disk must not fail requests
 }
