@@ -2,31 +2,16 @@ package kvsteer
 
 import (
 	"log/slog"
-	"math/bits"
 	"sync"
 
+	"github.com/kvsteer/kvsteer/internal/steer"
 	"github.com/kvsteer/kvsteer/kvcache"
 )
 
-// An owner becomes Suspect when auditBad of its last auditWindow telling requests
-// disagree with the index, and is trusted again after auditGood agreements in a
-// row. One lost race between a store and a pick is normal; half of them are a
-// wrong block size, tokenizer or template, events of another worker, or lost
-// ones.
-const (
-	auditWindow = 16 // the bits of auditState.past
-	auditBad    = 8
-	auditGood   = 10
-)
-
-// auditState counts how the engine's reported cached tokens compare with ours.
-type auditState struct {
-	mu sync.Mutex
-	// past holds the latest comparisons, the newest in the lowest bit; set is a
-	// disagreement.
-	past   uint16        // auditWindow of them
-	agreed int           // in a row
-	before kvcache.Trust // what Suspect replaced
+// auditor counts how the engine's reported cached tokens compare with ours.
+type auditor struct {
+	mu    sync.Mutex
+	count steer.Audit
 }
 
 // auditable reports whether the engine's count of cached tokens says anything
@@ -47,11 +32,10 @@ func (r *Router) audit(a *attempt, u Usage) {
 	if home == nil || a.rank >= len(home.audits) {
 		return // the instance is gone
 	}
-	if u.CacheRead == 0 && a.cached == 0 {
-		return // nothing was cached, and whatever is wrong would say so too
+	if !steer.Tells(u.CacheRead, a.cached) {
+		return
 	}
-	diff := u.CacheRead - a.cached
-	agrees := diff < a.block && -diff < a.block
+	agrees := steer.Agrees(u.CacheRead, a.cached, a.block)
 	from, to, changed := home.audits[a.rank].record(r.index, a.owner, agrees)
 	if !changed {
 		return
@@ -72,26 +56,13 @@ func (r *Router) audit(a *attempt, u Usage) {
 
 const reasonSuspect = "reported cached tokens disagree with the index"
 
-func (s *auditState) record(index *kvcache.Index, o kvcache.Owner, agrees bool) (from, to kvcache.Trust, changed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.past <<= 1
-	s.agreed++
-	if !agrees {
-		s.past |= 1
-		s.agreed = 0
+func (a *auditor) record(index *kvcache.Index, o kvcache.Owner, agrees bool) (from, to kvcache.Trust, changed bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	from = index.Trust(o)
+	to, changed = a.count.Record(agrees, from)
+	if changed {
+		index.SetTrust(o, to)
 	}
-	now := index.Trust(o)
-	switch {
-	case now > kvcache.Suspect && bits.OnesCount16(s.past) >= auditBad:
-		s.before = now
-		index.SetTrust(o, kvcache.Suspect)
-		return now, kvcache.Suspect, true
-	case now == kvcache.Suspect && s.agreed >= auditGood && s.before > kvcache.Suspect:
-		s.past = 0
-		index.SetTrust(o, s.before)
-		return now, s.before, true
-	default:
-		return now, now, false
-	}
+	return from, to, changed
 }

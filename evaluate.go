@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/internal/steer"
 	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
-	"github.com/kvsteer/kvsteer/policy"
 )
 
 // defaultBlockSize is used for a worker of which nothing else is known: vLLM's
@@ -22,15 +22,15 @@ const headerRank = "X-Data-Parallel-Rank"
 // evaluation is the working memory of one choice. It is pooled: nothing in it
 // survives the choice but by copy.
 type evaluation struct {
-	cands  []policy.Candidate
+	steer.Round
+
 	refs   []ref
-	feats  []Features
-	preds  []Prediction
+	places []steer.Place
 	owners []kvcache.Owner
 	hits   []kvcache.Hit
 	keys   []keyset
 	used   int // of keys
-	plan   policy.Plan
+	asks   asks
 }
 
 // ref ties a candidate to what it stands for.
@@ -39,9 +39,6 @@ type ref struct {
 	home   *residence
 	owner  kvcache.Owner
 	keys   int // index into evaluation.keys
-	block  int // tokens
-	// indexed is the cached tokens by the index, whatever its trust.
-	indexed int
 }
 
 // keyset is the prompt's block keys for one block size and adapter.
@@ -52,14 +49,13 @@ type keyset struct {
 }
 
 func (ev *evaluation) reset() {
-	clear(ev.cands)
+	ev.Round.Reset()
 	clear(ev.refs)
-	clear(ev.feats)
-	ev.cands, ev.refs, ev.feats = ev.cands[:0], ev.refs[:0], ev.feats[:0]
-	ev.preds, ev.owners, ev.hits = ev.preds[:0], ev.owners[:0], ev.hits[:0]
+	clear(ev.places)
+	clear(ev.asks.in)
+	ev.refs, ev.places = ev.refs[:0], ev.places[:0]
+	ev.owners, ev.hits = ev.owners[:0], ev.hits[:0]
 	ev.used = 0
-	// A Policy that leaves the plan alone rejects; it must not get another's.
-	ev.plan.Rule, ev.plan.Order, ev.plan.Dropped = "", ev.plan.Order[:0], ev.plan.Dropped[:0]
 }
 
 // keysFor returns the index of the keyset, computing it at its first use.
@@ -118,17 +114,42 @@ func (r *Router) evaluate(s *Selection, ev *evaluation) {
 			r.gather(s, ev, m, now)
 		}
 	}
-	r.match(s, ev)
-	ev.preds = append(ev.preds[:0], make([]Prediction, len(ev.feats))...)
-	r.predictor.Predict(ev.feats, ev.preds)
-	for i := range ev.cands {
-		ev.cands[i].PredictedTTFT = ev.preds[i].TTFT
-		ev.cands[i].Externality = ev.preds[i].Externality
-		ev.cands[i].PredictedP90 = ev.preds[i].P90
-		ev.cands[i].PredictedITL, ev.cands[i].PredictedE2E = ev.preds[i].ITL, ev.preds[i].E2E
+	r.match(ev)
+	q := s.prompt()
+	for i := range ev.places {
+		ev.places[i].Hit = ev.hits[i]
+		ev.Add(&q, &ev.places[i])
 	}
-	req := policy.Request{Model: s.parsed.model, API: s.parsed.api.String(), PromptTokens: s.enc.Count}
-	r.opts.policy.Evaluate(&req, ev.cands, &ev.plan)
+	ev.asks.predictor = r.predictor
+	ev.Predict(&ev.asks)
+	ev.Choose(&q, r.opts.policy)
+}
+
+// prompt is the request as the steps of a choice see it.
+func (s *Selection) prompt() steer.Prompt {
+	return steer.Prompt{
+		Model: s.parsed.model, API: s.parsed.api.String(), Tokens: s.enc.Count,
+		Estimated: s.enc.Source == prompt.SourceBytes, Bypass: s.parsed.bypass,
+	}
+}
+
+// asks asks a Predictor, which has types that users know.
+type asks struct {
+	predictor Predictor
+	in        []Features
+	out       []Prediction
+}
+
+func (a *asks) Predict(in []steer.Features, out []steer.Prediction) {
+	a.in = a.in[:0]
+	for i := range in {
+		a.in = append(a.in, Features(in[i]))
+	}
+	a.out = append(a.out[:0], make([]Prediction, len(in))...)
+	a.predictor.Predict(a.in, a.out)
+	for i := range out {
+		out[i] = steer.Prediction(a.out[i])
+	}
 }
 
 func (s *Selection) wasTried(id string) bool {
@@ -145,23 +166,22 @@ func (r *Router) gather(s *Selection, ev *evaluation, m *fleet.Member, now time.
 		owner := home.owner(rank)
 		block := r.blockSize(owner, m)
 		ev.refs = append(ev.refs, ref{
-			member: m, home: home, owner: owner, block: block, keys: ev.keysFor(s, block, adapter),
+			member: m, home: home, owner: owner, keys: ev.keysFor(s, block, adapter),
 		})
 		ev.owners = append(ev.owners, owner)
-		ev.cands = append(ev.cands, policy.Candidate{
-			Name: w.Name, Instance: m.ID(), Rank: rank, Type: policy.Local,
-			Model: s.parsed.model, Labels: w.Labels,
-			InFlight: load.Requests, PrefillAhead: load.PrefillTokens,
-			Queued:  load.PrefillRequests + load.OtherWaiting,
-			Running: load.DecodeRequests + load.OtherRunning, KVUsage: load.KVUsage,
-			Tie: r.rng.Uint32(),
-		})
-		ev.feats = append(ev.feats, Features{
-			Model: s.parsed.model, Class: w.Class, Worker: w.Name,
-			AheadTokens: load.PrefillTokens, AheadPairs: float64(load.PrefillPairs),
-			Waiting: load.OtherWaiting, Decoding: load.DecodeRequests + load.OtherRunning,
-			KVUsage: load.KVUsage, ReportAge: load.Age,
-		})
+		place := steer.Place{
+			Name: w.Name, Instance: m.ID(), Rank: rank, Class: w.Class, Labels: w.Labels,
+			BlockSize: block, Trust: r.index.Trust(owner), Silent: home != nil && home.silence.silent.Load(),
+			Speculative: w.Speculative,
+			Prefilling:  load.PrefillRequests, Decoding: load.DecodeRequests,
+			PrefillTokens: load.PrefillTokens, PrefillPairs: load.PrefillPairs,
+			OtherWaiting: load.OtherWaiting, OtherRunning: load.OtherRunning,
+			KVUsage: load.KVUsage, ReportAge: load.Age, Tie: r.rng.Uint32(),
+		}
+		if load.PrefillRequests > 0 {
+			place.PrefillFor = max(now.Sub(load.PrefillSince), 0)
+		}
+		ev.places = append(ev.places, place)
 	}
 }
 
@@ -178,7 +198,7 @@ func (r *Router) blockSize(owner kvcache.Owner, m *fleet.Member) int {
 
 // match looks the prompt up for every candidate. Candidates that share a keyset
 // are asked for together; they usually all do.
-func (r *Router) match(s *Selection, ev *evaluation) {
+func (r *Router) match(ev *evaluation) {
 	ev.hits = append(ev.hits[:0], make([]kvcache.Hit, len(ev.refs))...)
 	for start := 0; start < len(ev.refs); {
 		end := start + 1
@@ -188,36 +208,14 @@ func (r *Router) match(s *Selection, ev *evaluation) {
 		r.index.Match(ev.keys[ev.refs[start].keys].keys, ev.owners[start:end], ev.hits[start:end])
 		start = end
 	}
-	for i := range ev.refs {
-		c, f, rf := &ev.cands[i], &ev.feats[i], &ev.refs[i]
-		c.Trust = r.trust(s, rf)
-		blocks := int(ev.hits[i].Blocks)
-		rf.indexed = kvcache.CachedTokens(blocks, rf.block, s.enc.Count, rf.member.Worker().Speculative)
-		// A suspect index is still audited, but nothing is expected of it.
-		if c.Trust != kvcache.Suspect && c.Trust != kvcache.Blind && !s.parsed.bypass {
-			c.CachedBlocks, c.CachedTokens = blocks, rf.indexed
-		}
-		f.Cached = c.CachedTokens
-		f.Uncached = max(s.enc.Count-c.CachedTokens, 0)
-	}
-}
-
-// trust is how far the cache state of a candidate holds for this request: without
-// token ids, or where events fail to come, it is never better than approximate.
-func (r *Router) trust(s *Selection, rf *ref) kvcache.Trust {
-	t := r.index.Trust(rf.owner)
-	if s.enc.Source == prompt.SourceBytes || rf.home != nil && rf.home.silence.silent.Load() {
-		return min(t, kvcache.Approximate)
-	}
-	return t
 }
 
 // book makes the choice visible to whoever looks next: in-flight work on the
 // worker, provisional residency in the index. The caller holds pickMu.
 func (r *Router) book(s *Selection, ev *evaluation, number int) {
-	i := ev.plan.Order[0]
-	rf, c := &ev.refs[i], &ev.cands[i]
-	f := ev.feats[i]
+	i := ev.Plan.Order[0]
+	rf, c := &ev.refs[i], &ev.Candidates[i]
+	f := ev.asks.in[i]
 	// Not for long: an attempt may fail. What is answered is kept, see keep.
 	r.index.Book(rf.owner, ev.keys[rf.keys].keys, r.opts.bookTTL)
 	s.attempt = attempt{
@@ -227,14 +225,14 @@ func (r *Router) book(s *Selection, ev *evaluation, number int) {
 			PrefillPairs:  int64(AttentionPairs(f.Uncached, f.Cached)),
 			PromptTokens:  s.enc.Count,
 		}),
-		features: f, cached: rf.indexed, block: rf.block, adapter: ev.keys[rf.keys].adapter,
+		features: f, cached: ev.Indexed[i], block: ev.places[i].BlockSize, adapter: ev.keys[rf.keys].adapter,
 		inferred: c.Trust <= kvcache.Approximate,
 		target:   Target{Worker: c.Name, Instance: c.Instance, Rank: c.Rank, URL: rf.member.URL()},
 	}
 	if !s.parsed.stream {
 		// Nobody will see its first token; without a guess its prefill would weigh on
 		// the worker until the whole answer is there.
-		s.attempt.assumed = time.AfterFunc(2*ev.preds[i].TTFT, s.attempt.booking.FirstToken)
+		s.attempt.assumed = time.AfterFunc(2*ev.Predictions[i].TTFT, s.attempt.booking.FirstToken)
 	}
 	if rf.member.Ranks() > 1 {
 		s.attempt.target.Header = http.Header{headerRank: []string{strconv.Itoa(c.Rank)}}
@@ -257,25 +255,25 @@ func (r *Router) keep(s *Selection) {
 // decide records the evaluation.
 func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Time) *Decision {
 	d := &Decision{
-		API: s.parsed.api.String(), Model: s.parsed.model, Attempt: number, Rule: ev.plan.Rule,
+		API: s.parsed.api.String(), Model: s.parsed.model, Attempt: number, Rule: ev.Plan.Rule,
 		TokenSource: s.enc.Source.String(), PromptTokens: s.enc.Count,
 		Degradations: degradations(&s.enc), Chosen: -1,
-		Candidates: make([]DecisionCandidate, len(ev.cands)),
+		Candidates: make([]DecisionCandidate, len(ev.Candidates)),
 		Took:       r.opts.now().Sub(began),
 	}
-	for i := range ev.cands {
-		d.Candidates[i] = DecisionCandidate{Candidate: ev.cands[i], TrustState: ev.cands[i].Trust.String()}
+	for i := range ev.Candidates {
+		d.Candidates[i] = DecisionCandidate{Candidate: ev.Candidates[i], TrustState: ev.Candidates[i].Trust.String()}
 	}
-	for place, i := range ev.plan.Order {
+	for place, i := range ev.Plan.Order {
 		d.Candidates[i].Place = place + 1
 	}
-	for _, drop := range ev.plan.Dropped {
+	for _, drop := range ev.Plan.Dropped {
 		d.Candidates[drop.Index].DroppedBy = drop.Rule + ": " + drop.Condition
 	}
-	if len(ev.plan.Order) > 0 {
-		d.Chosen = ev.plan.Order[0]
+	if len(ev.Plan.Order) > 0 {
+		d.Chosen = ev.Plan.Order[0]
 		d.Degradations = append(d.Degradations, ev.refs[d.Chosen].home.degraded()...)
-		if ev.cands[d.Chosen].Trust == kvcache.Suspect {
+		if ev.Candidates[d.Chosen].Trust == kvcache.Suspect {
 			d.Degradations = append(d.Degradations, "cache not counted on: "+reasonSuspect)
 		}
 	}

@@ -38,7 +38,7 @@ func TestPromptsAreHashedBeforeTheLock(t *testing.T) {
 	require.Equal(t, 2, ev.used, "one for each block size")
 	r.look(s, ev)
 	require.Equal(t, 2, ev.used, "nothing was left to hash")
-	require.Len(t, ev.cands, 3)
+	require.Len(t, ev.Candidates, 3)
 	ev.reset()
 	require.Zero(t, ev.used, "the next request's keys are its own")
 }

@@ -33,7 +33,7 @@ type residency struct {
 type residence struct {
 	owners    []kvcache.Owner // by rank
 	followers []*follow.Follower
-	audits    []auditState // by rank
+	audits    []auditor // by rank
 	silence   silence
 	// degradation says why the cache state is less than events would give, "" if
 	// it isn't or if followers know.
@@ -155,7 +155,7 @@ func (r *residency) join(m *fleet.Member) *residence {
 		r.index.SetTrust(o, kvcache.Approximate)
 		h.owners = append(h.owners, o)
 	}
-	h.audits = make([]auditState, len(h.owners))
+	h.audits = make([]auditor, len(h.owners))
 	switch {
 	case len(w.Events) == 0:
 		h.degradation = "cache approximate: the worker publishes no KV events"

@@ -146,7 +146,7 @@ func (r *Router) Explain(ctx context.Context, req *Request) (*Decision, error) {
 	r.hash(s, ev)
 	r.look(s, ev)
 	d := r.decide(s, ev, 1, s.began)
-	if len(ev.plan.Order) == 0 {
+	if len(ev.Plan.Order) == 0 {
 		return d, r.nobody(s, ev)
 	}
 	return d, nil
@@ -278,7 +278,7 @@ func (r *Router) choose(s *Selection, ev *evaluation, number int) uint64 {
 	r.pickMu.Lock()
 	defer r.pickMu.Unlock()
 	r.evaluate(s, ev)
-	if len(ev.plan.Order) == 0 {
+	if len(ev.Plan.Order) == 0 {
 		return 0
 	}
 	r.book(s, ev, number)
@@ -291,7 +291,7 @@ func (r *Router) choose(s *Selection, ev *evaluation, number int) uint64 {
 const retrySoon = 2 * time.Second
 
 func (r *Router) nobody(s *Selection, ev *evaluation) *Error {
-	if len(ev.cands) == 0 {
+	if len(ev.Candidates) == 0 {
 		return &Error{
 			Code: CodeNoCandidates, RetryAfter: retrySoon,
 			Err:     ailing(r.fleet.Snapshot().Serving(s.parsed.model)),
@@ -299,8 +299,8 @@ func (r *Router) nobody(s *Selection, ev *evaluation) *Error {
 		}
 	}
 	return &Error{
-		Code: CodeRejectedByPolicy, Rule: ev.plan.Rule,
-		Message: "the policy rule " + quote(ev.plan.Rule) + " left no candidate",
+		Code: CodeRejectedByPolicy, Rule: ev.Plan.Rule,
+		Message: "the policy rule " + quote(ev.Plan.Rule) + " left no candidate",
 	}
 }
 

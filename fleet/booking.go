@@ -3,6 +3,7 @@ package fleet
 import (
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Work is what a request is expected to cost a worker. Negative numbers count as
@@ -29,6 +30,10 @@ type InFlight struct {
 	PrefillRequests int
 	PrefillTokens   int
 	PrefillPairs    int64
+	// PrefillSince is when the rank began, as far as we can tell, on the oldest of
+	// PrefillRequests: when that was booked on a rank without any, or when the one
+	// before it had its first token. Zero without PrefillRequests.
+	PrefillSince time.Time
 	// DecodeRequests have produced their first token; OutputTokens is the sum of
 	// their expected lengths, in tokens.
 	DecodeRequests int
@@ -54,6 +59,7 @@ type ranked struct {
 	prefillRequests atomic.Int64
 	prefillTokens   atomic.Int64
 	prefillPairs    atomic.Int64
+	prefillSince    atomic.Int64 // Unix nanoseconds
 	decodeRequests  atomic.Int64
 	outputTokens    atomic.Int64
 	contextTokens   atomic.Int64
@@ -91,6 +97,9 @@ func (r *ranked) load() InFlight {
 		OutputTokens:    int(r.outputTokens.Load()),
 		ContextTokens:   int(r.contextTokens.Load()),
 		Picks:           r.picks.Load(),
+	}
+	if f.PrefillRequests > 0 {
+		f.PrefillSince = time.Unix(0, r.prefillSince.Load())
 	}
 	f.Requests = f.PrefillRequests + f.DecodeRequests
 	return f
@@ -133,6 +142,7 @@ func (b *Booking) Member() *Member { return b.member }
 // worker, and the request counts as decoding until End.
 func (b *Booking) FirstToken() {
 	r := b.rank
+	now := b.member.fleet.opts.Now().UnixNano()
 	r.lock()
 	defer r.unlock()
 	if b.phase != phasePrefill {
@@ -142,6 +152,7 @@ func (b *Booking) FirstToken() {
 	r.prefillRequests.Add(-1)
 	r.prefillTokens.Add(-int64(b.work.PrefillTokens))
 	r.prefillPairs.Add(-b.work.PrefillPairs)
+	r.prefillSince.Store(now)
 	r.decodeRequests.Add(1)
 	r.outputTokens.Add(int64(b.work.OutputTokens))
 }
@@ -176,8 +187,9 @@ func (b *Booking) End() bool {
 // the booking.
 func (m *Member) Begin(rank int, work Work) *Booking {
 	b := &Booking{member: m, rank: m.rank(rank), work: work.clamp()}
+	now := m.fleet.opts.Now()
 	b.rank.lock()
-	b.start()
+	b.start(now)
 	b.rank.unlock()
 	return b
 }
@@ -193,19 +205,22 @@ func (m *Member) TryBegin(rank int, seenPicks uint64, work Work) (*Booking, bool
 		return nil, false
 	}
 	b := &Booking{member: m, rank: r, work: work.clamp()}
+	now := m.fleet.opts.Now()
 	r.lock()
 	defer r.unlock()
 	if r.picks.Load() != seenPicks {
 		return nil, false
 	}
-	b.start()
+	b.start(now)
 	return b, true
 }
 
 // start counts the booking in; rank.mu is held.
-func (b *Booking) start() {
+func (b *Booking) start(now time.Time) {
 	r := b.rank
-	r.prefillRequests.Add(1)
+	if r.prefillRequests.Add(1) == 1 {
+		r.prefillSince.Store(now.UnixNano())
+	}
 	r.prefillTokens.Add(int64(b.work.PrefillTokens))
 	r.prefillPairs.Add(b.work.PrefillPairs)
 	r.contextTokens.Add(int64(b.work.PromptTokens + b.work.OutputTokens))

@@ -28,7 +28,10 @@ func TestBookingLifecycle(t *testing.T) {
 	f, m, _ := member(t, 2)
 	b := m.Begin(1, fleet.Work{PrefillTokens: 100, PromptTokens: 300, OutputTokens: 50})
 	assert.Same(t, m, b.Member())
-	assert.Equal(t, fleet.InFlight{Requests: 1, PrefillRequests: 1, PrefillTokens: 100, ContextTokens: 350, Picks: 1}, m.InFlight(1))
+	began := m.InFlight(1)
+	assert.WithinDuration(t, time.Now(), began.PrefillSince, time.Minute)
+	began.PrefillSince = time.Time{}
+	assert.Equal(t, fleet.InFlight{Requests: 1, PrefillRequests: 1, PrefillTokens: 100, ContextTokens: 350, Picks: 1}, began)
 	assert.Equal(t, fleet.InFlight{}, m.InFlight(0))
 	assert.EqualValues(t, 1, f.InFlight())
 
@@ -41,6 +44,58 @@ func TestBookingLifecycle(t *testing.T) {
 	b.FirstToken()
 	assert.Equal(t, fleet.InFlight{Picks: 1}, m.InFlight(1))
 	assert.Zero(t, f.InFlight())
+}
+
+// Since when the oldest prefill is at work, by what we can see.
+func TestPrefillSince(t *testing.T) {
+	clock := &stopped{at: time.Unix(1000, 0)}
+	l := newLister()
+	f, err := fleet.New(fleet.Options{Discoverer: l, HTTPClient: newNetwork().client(), Now: clock.now})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	require.NoError(t, l.set(fleet.Worker{Name: "w", URL: "http://a"}))
+	m := f.Snapshot().Member("w")
+	since := func() int64 { return m.InFlight(0).PrefillSince.Unix() }
+
+	require.True(t, m.InFlight(0).PrefillSince.IsZero())
+	first := m.Begin(0, fleet.Work{})
+	clock.set(1010)
+	second, ok := m.TryBegin(0, m.InFlight(0).Picks, fleet.Work{})
+	require.True(t, ok)
+	third := m.Begin(0, fleet.Work{})
+	require.EqualValues(t, 1000, since(), "the others wait behind it")
+	clock.set(1020)
+	first.FirstToken()
+	require.EqualValues(t, 1020, since(), "now it is the second's turn")
+	clock.set(1030)
+	third.End()
+	require.EqualValues(t, 1020, since(), "one that gave up changes nothing")
+	second.FirstToken()
+	require.True(t, m.InFlight(0).PrefillSince.IsZero())
+	clock.set(1040)
+	fourth := m.Begin(0, fleet.Work{})
+	require.EqualValues(t, 1040, since())
+	for _, b := range []*fleet.Booking{first, second, fourth} {
+		b.End()
+	}
+}
+
+// stopped is a clock that is set by hand.
+type stopped struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (s *stopped) now() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.at
+}
+
+func (s *stopped) set(unix int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at = time.Unix(unix, 0)
 }
 
 func TestBookingEdges(t *testing.T) {

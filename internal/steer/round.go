@@ -1,0 +1,138 @@
+package steer
+
+import (
+	"slices"
+	"time"
+
+	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/policy"
+)
+
+// Prompt is the request that is to be placed.
+type Prompt struct {
+	// Model and API are what the client asked for.
+	Model, API string
+	// Tokens is the length of the prompt.
+	Tokens int
+	// Estimated: its token ids are not known.
+	Estimated bool
+	// Bypass: engines compute all of it, cached or not.
+	Bypass bool
+}
+
+// Place is what is known of one candidate: a data-parallel rank of a worker.
+type Place struct {
+	// Name, Instance and Rank identify it, Class is its hardware's.
+	Name, Instance string
+	Rank           int
+	Class          string
+	// Labels must not be modified.
+	Labels map[string]string
+
+	// Hit is what the index says that it holds of the prompt, in blocks of
+	// BlockSize tokens; Trust how far that holds.
+	Hit       kvcache.Hit
+	BlockSize int
+	Trust     kvcache.Trust
+	// Silent: events should come, and don't.
+	Silent bool
+	// Speculative: its engine drops the last block of every hit.
+	Speculative bool
+
+	// Prefilling and Decoding are our own requests before and after their first
+	// token; PrefillTokens is what the former have to compute, PrefillPairs the
+	// attention work of that.
+	Prefilling, Decoding int
+	PrefillTokens        int
+	PrefillPairs         int64
+	// PrefillFor is for how long the rank has been at the oldest of them, as far as
+	// we can tell: since it was sent to an idle rank, or since the one before it had
+	// its first token.
+	PrefillFor time.Duration
+	// OtherWaiting and OtherRunning are requests that are not ours, and KVUsage the
+	// share of KV memory in use, as the engine said ReportAge ago.
+	OtherWaiting, OtherRunning int
+	KVUsage                    float64
+	ReportAge                  time.Duration
+
+	// Tie breaks exact ties: a number drawn at random.
+	Tie uint32
+}
+
+// Round is one choice. Fill it by Add, then call Predict and Choose. The zero
+// value is ready; Reset makes it so again and keeps its memory. It is not safe
+// for concurrent use.
+type Round struct {
+	Candidates  []policy.Candidate
+	Features    []Features
+	Predictions []Prediction
+	// Indexed is the cached tokens by the index, whatever its trust.
+	Indexed []int
+	Plan    policy.Plan
+}
+
+// Reset forgets the last choice.
+func (r *Round) Reset() {
+	clear(r.Candidates)
+	clear(r.Features)
+	r.Candidates, r.Features = r.Candidates[:0], r.Features[:0]
+	r.Predictions, r.Indexed = r.Predictions[:0], r.Indexed[:0]
+	// A Policy that leaves the plan alone rejects; it must not get another's.
+	r.Plan.Rule, r.Plan.Order, r.Plan.Dropped = "", r.Plan.Order[:0], r.Plan.Dropped[:0]
+}
+
+// Add takes in a candidate for q.
+func (r *Round) Add(q *Prompt, p *Place) {
+	trust := p.trust(q)
+	blocks := int(p.Hit.Blocks)
+	indexed := kvcache.CachedTokens(blocks, p.BlockSize, q.Tokens, p.Speculative)
+	cached := indexed
+	// A suspect index is still audited, but nothing is expected of it.
+	if trust == kvcache.Suspect || trust == kvcache.Blind || q.Bypass {
+		blocks, cached = 0, 0
+	}
+	r.Indexed = append(r.Indexed, indexed)
+	r.Candidates = append(r.Candidates, policy.Candidate{
+		Name: p.Name, Instance: p.Instance, Rank: p.Rank, Type: policy.Local,
+		Model: q.Model, Labels: p.Labels,
+		InFlight: p.Prefilling + p.Decoding, PrefillAhead: p.PrefillTokens,
+		Queued: p.Prefilling + p.OtherWaiting, Running: p.Decoding + p.OtherRunning, KVUsage: p.KVUsage,
+		CachedTokens: cached, CachedBlocks: blocks, Trust: trust,
+		Tie: p.Tie,
+	})
+	r.Features = append(r.Features, Features{
+		Model: q.Model, Class: p.Class, Worker: p.Name,
+		Uncached: max(q.Tokens-cached, 0), Cached: cached,
+		AheadTokens: p.PrefillTokens, AheadPairs: float64(p.PrefillPairs),
+		Waiting: p.OtherWaiting, Decoding: p.Decoding + p.OtherRunning,
+		KVUsage: p.KVUsage, ReportAge: p.ReportAge,
+	})
+}
+
+// trust is how far the cache state holds for this prompt: without token ids, or
+// where events fail to come, it is never better than approximate.
+func (p *Place) trust(q *Prompt) kvcache.Trust {
+	if q.Estimated || p.Silent {
+		return min(p.Trust, kvcache.Approximate)
+	}
+	return p.Trust
+}
+
+// Predict writes what p expects into the candidates.
+func (r *Round) Predict(p Predictor) {
+	r.Predictions = slices.Grow(r.Predictions[:0], len(r.Features))[:len(r.Features)]
+	clear(r.Predictions)
+	p.Predict(r.Features, r.Predictions)
+	for i := range r.Candidates {
+		c, expected := &r.Candidates[i], &r.Predictions[i]
+		c.PredictedTTFT, c.Externality = expected.TTFT, expected.Externality
+		c.PredictedP90, c.PredictedITL, c.PredictedE2E = expected.P90, expected.ITL, expected.E2E
+	}
+}
+
+// Choose lets p order the candidates. An empty Plan.Order means that nobody is to
+// get the prompt.
+func (r *Round) Choose(q *Prompt, p policy.Policy) {
+	req := policy.Request{Model: q.Model, API: q.API, PromptTokens: q.Tokens}
+	p.Evaluate(&req, r.Candidates, &r.Plan)
+}
