@@ -125,8 +125,12 @@ func (c *DecisionCandidate) reason(promptTokens int) string {
 	if promptTokens > 0 {
 		share = math.Floor(100 * float64(c.CachedTokens) / float64(promptTokens))
 	}
-	return fmt.Sprintf("%d tokens cached (%.0f%%, %s), %d in flight with %d tokens ahead, predicted TTFT %s + %s to others",
-		c.CachedTokens, share, c.TrustState, c.InFlight, c.PrefillAhead,
+	worth := ""
+	if c.CachedWorth != c.CachedTokens {
+		worth = fmt.Sprintf(", worth %d as they lie", c.CachedWorth)
+	}
+	return fmt.Sprintf("%d tokens cached (%.0f%%, %s%s), %d in flight with %d tokens ahead, predicted TTFT %s + %s to others",
+		c.CachedTokens, share, c.TrustState, worth, c.InFlight, c.PrefillAhead,
 		round(c.PredictedTTFT), round(c.Externality))
 }
 

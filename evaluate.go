@@ -225,7 +225,7 @@ func (r *Router) book(s *Selection, ev *evaluation, number int) {
 			PrefillPairs:  int64(AttentionPairs(f.Uncached, f.Cached)),
 			PromptTokens:  s.enc.Count,
 		}),
-		features: f, cached: ev.Indexed[i], block: ev.places[i].BlockSize, adapter: ev.keys[rf.keys].adapter,
+		features: f, prompt: s.enc.Count, cached: ev.Indexed[i], block: ev.places[i].BlockSize, adapter: ev.keys[rf.keys].adapter,
 		inferred: c.Trust <= kvcache.Approximate,
 		target:   Target{Worker: c.Name, Instance: c.Instance, Rank: c.Rank, URL: rf.member.URL()},
 	}

@@ -1,8 +1,11 @@
 package kvsteer
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
@@ -28,6 +31,7 @@ type options struct {
 	policy      policy.Policy
 	predictor   Predictor
 	index       kvcache.Options
+	weights     kvcache.TierWeights
 	hooks       hookSet
 	logger      *slog.Logger
 	now         func() time.Time
@@ -61,6 +65,7 @@ const (
 func defaultOptions() options {
 	return options{
 		policy:      policy.Default{},
+		weights:     kvcache.DefaultTierWeights(),
 		now:         time.Now,
 		maxBody:     DefaultMaxBody,
 		maxAttempts: DefaultMaxAttempts,
@@ -68,6 +73,25 @@ func defaultOptions() options {
 		bookTTL:     defaultBookTTL,
 		approxTTL:   defaultApproxTTL,
 	}
+}
+
+// check says what New can't work with.
+func (o *options) check() error {
+	switch {
+	case o.fleet == nil:
+		return errors.New("kvsteer: New needs WithFleet")
+	case o.policy == nil || o.now == nil:
+		return errors.New("kvsteer: WithPolicy and WithClock take no nil")
+	case len(o.hooks.strangers) > 0:
+		return fmt.Errorf("kvsteer: WithHooks: %s implements no Hook interface; check its methods' signatures",
+			strings.Join(o.hooks.strangers, ", "))
+	}
+	for t, w := range o.weights {
+		if !(w >= 0 && w <= 1) {
+			return fmt.Errorf("kvsteer: WithTierWeights: the weight of tier %d is %v; give one from 0 to 1", t, w)
+		}
+	}
+	return nil
 }
 
 // WithFleet sets the workers to route to. It is required. The caller closes the
@@ -105,6 +129,14 @@ func WithPredictor(p Predictor) Option {
 // WithIndex sets the bounds of the cache index.
 func WithIndex(idx kvcache.Options) Option {
 	return optionFunc(func(o *options) { o.index = idx })
+}
+
+// WithTierWeights sets what a cached block is worth by where it lies, each from
+// 0, as good as absent, to 1, as good as in GPU memory. The default is
+// [kvcache.DefaultTierWeights]. Weights count when a time to first token is
+// predicted; what an engine reports as cached is compared with all blocks.
+func WithTierWeights(w kvcache.TierWeights) Option {
+	return optionFunc(func(o *options) { o.weights = w })
 }
 
 // WithHooks adds observers; each value implements at least one Hook interface,

@@ -305,3 +305,20 @@ func (c *testClock) advance(d time.Duration) {
 	defer c.mu.Unlock()
 	c.at = c.at.Add(d)
 }
+
+// What tests wait for comes long before wait has passed; they look every tick.
+const (
+	wait = 20 * time.Second
+	tick = time.Millisecond
+)
+
+// postTo sends a chat request past the gateway, to an engine itself.
+func postTo(t *testing.T, url, body string) int {
+	t.Helper()
+	resp, err := http.Post(url+"/v1/chat/completions", "application/json", strings.NewReader(body)) //nolint:noctx,gosec // a test's own engine
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode
+}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/internal/steer"
 	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 	"github.com/kvsteer/kvsteer/policy"
@@ -54,15 +55,8 @@ func New(opts ...Option) (*Router, error) {
 		}
 		opt.apply(&o)
 	}
-	if o.fleet == nil {
-		return nil, errors.New("kvsteer: New needs WithFleet")
-	}
-	if o.policy == nil || o.now == nil {
-		return nil, errors.New("kvsteer: WithPolicy and WithClock take no nil")
-	}
-	if len(o.hooks.strangers) > 0 {
-		return nil, fmt.Errorf("kvsteer: WithHooks: %s implements no Hook interface; check its methods' signatures",
-			strings.Join(o.hooks.strangers, ", "))
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	r := &Router{
 		opts: o, fleet: o.fleet, encoder: o.encoder, predictor: o.predictor,
@@ -83,7 +77,7 @@ func New(opts ...Option) (*Router, error) {
 	}
 	r.rng = rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // as above
 	r.index = kvcache.NewIndex(o.index)
-	r.scratch.New = func() any { return new(evaluation) }
+	r.scratch.New = func() any { return &evaluation{Round: steer.Round{Weights: &r.opts.weights}} }
 	r.residency = newResidency(r.index, &r.opts)
 	r.residency.watch(o.fleet)
 	r.wg.Go(r.reap)

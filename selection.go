@@ -60,6 +60,7 @@ type attempt struct {
 	owner    kvcache.Owner
 	booking  *fleet.Booking
 	features Features
+	prompt   int // tokens
 	cached   int // predicted cached tokens
 	block    int // block size in tokens
 	adapter  string

@@ -39,7 +39,7 @@ func (s *silence) heard(messages uint64) (changed, silent bool) {
 // listen compares what a worker was asked to compute with what it announced.
 func (r *Router) listen(a *attempt) {
 	home := r.residency.of(a.member.ID())
-	if home == nil || len(home.followers) == 0 || a.features.Uncached < 2*a.block {
+	if home == nil || len(home.followers) == 0 || a.prompt-a.cached < 2*a.block {
 		return // nothing new that fills a block for certain
 	}
 	var messages uint64

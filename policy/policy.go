@@ -62,10 +62,14 @@ type Candidate struct {
 	KVUsage float64 `json:"kv_usage"`
 
 	// CachedTokens is how much of the prompt need not be computed again, as far
-	// as Trust goes.
-	CachedTokens int           `json:"cached_tokens"`
-	CachedBlocks int           `json:"cached_blocks"`
-	Trust        kvcache.Trust `json:"-"`
+	// as Trust goes. CachedTiers counts CachedBlocks by where they lie: in GPU
+	// memory, in CPU memory, on disk, elsewhere. Loading takes time too: CachedWorth
+	// is the tokens whose computation is saved all in all, at most CachedTokens.
+	CachedTokens int                     `json:"cached_tokens"`
+	CachedBlocks int                     `json:"cached_blocks"`
+	CachedTiers  [kvcache.NumTiers]int32 `json:"cached_blocks_by_tier"`
+	CachedWorth  int                     `json:"cached_worth_tokens"`
+	Trust        kvcache.Trust           `json:"-"`
 
 	// PredictedTTFT is the expected time to first token. Externality is what
 	// serving this request here would cost the requests behind it.

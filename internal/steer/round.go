@@ -1,6 +1,7 @@
 package steer
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -63,10 +64,14 @@ type Place struct {
 // value is ready; Reset makes it so again and keeps its memory. It is not safe
 // for concurrent use.
 type Round struct {
+	// Weights say what cached blocks are worth by tier. Nil counts all as 1.
+	Weights *kvcache.TierWeights
+
 	Candidates  []policy.Candidate
 	Features    []Features
 	Predictions []Prediction
-	// Indexed is the cached tokens by the index, whatever its trust.
+	// Indexed is the cached tokens by the index, whatever its trust and wherever
+	// they lie: what the engine should report.
 	Indexed []int
 	Plan    policy.Plan
 }
@@ -83,30 +88,38 @@ func (r *Round) Reset() {
 
 // Add takes in a candidate for q.
 func (r *Round) Add(q *Prompt, p *Place) {
-	trust := p.trust(q)
-	blocks := int(p.Hit.Blocks)
-	indexed := kvcache.CachedTokens(blocks, p.BlockSize, q.Tokens, p.Speculative)
-	cached := indexed
-	// A suspect index is still audited, but nothing is expected of it.
-	if trust == kvcache.Suspect || trust == kvcache.Blind || q.Bypass {
-		blocks, cached = 0, 0
-	}
-	r.Indexed = append(r.Indexed, indexed)
-	r.Candidates = append(r.Candidates, policy.Candidate{
+	c := policy.Candidate{
 		Name: p.Name, Instance: p.Instance, Rank: p.Rank, Type: policy.Local,
 		Model: q.Model, Labels: p.Labels,
 		InFlight: p.Prefilling + p.Decoding, PrefillAhead: p.PrefillTokens,
 		Queued: p.Prefilling + p.OtherWaiting, Running: p.Decoding + p.OtherRunning, KVUsage: p.KVUsage,
-		CachedTokens: cached, CachedBlocks: blocks, Trust: trust,
-		Tie: p.Tie,
-	})
+		Trust: p.trust(q), Tie: p.Tie,
+	}
+	indexed := kvcache.CachedTokens(int(p.Hit.Blocks), p.BlockSize, q.Tokens, p.Speculative)
+	// A suspect index is still audited, but nothing is expected of it.
+	if c.Trust != kvcache.Suspect && c.Trust != kvcache.Blind && !q.Bypass {
+		c.CachedTokens, c.CachedBlocks, c.CachedTiers = indexed, int(p.Hit.Blocks), p.Hit.Tiers
+		c.CachedWorth = r.worth(indexed, &p.Hit)
+	}
+	r.Indexed = append(r.Indexed, indexed)
+	r.Candidates = append(r.Candidates, c)
 	r.Features = append(r.Features, Features{
 		Model: q.Model, Class: p.Class, Worker: p.Name,
-		Uncached: max(q.Tokens-cached, 0), Cached: cached,
+		Uncached: max(q.Tokens-c.CachedWorth, 0), Cached: c.CachedWorth,
 		AheadTokens: p.PrefillTokens, AheadPairs: float64(p.PrefillPairs),
 		Waiting: p.OtherWaiting, Decoding: p.Decoding + p.OtherRunning,
 		KVUsage: p.KVUsage, ReportAge: p.ReportAge,
 	})
+}
+
+// worth is what cached tokens are worth of the time to compute them: loading those
+// that lie elsewhere than in GPU memory takes time as well.
+func (r *Round) worth(tokens int, h *kvcache.Hit) int {
+	if r.Weights == nil || h.Blocks <= 0 {
+		return tokens
+	}
+	part := h.Worth(r.Weights) / float64(h.Blocks)
+	return int(math.Round(float64(tokens) * part))
 }
 
 // trust is how far the cache state holds for this prompt: without token ids, or

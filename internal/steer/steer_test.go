@@ -62,6 +62,20 @@ func TestCacheCountsAsFarAsItIsTrusted(t *testing.T) {
 	}
 }
 
+// The engine reports all cached tokens, wherever they lie; what they save differs.
+func TestTiersAreWorthLess(t *testing.T) {
+	t.Parallel()
+	weights := kvcache.TierWeights{kvcache.TierGPU: 1, kvcache.TierDisk: 0.5}
+	r := steer.Round{Weights: &weights}
+	mixed := kvcache.Hit{Blocks: 8, Tiers: [kvcache.NumTiers]int32{kvcache.TierGPU: 4, kvcache.TierDisk: 2, kvcache.TierRemote: 2}}
+	r.Add(&steer.Prompt{Tokens: 100}, &steer.Place{Hit: mixed, BlockSize: 10, Trust: kvcache.Exact})
+	require.Equal(t, 80, r.Indexed[0])
+	c, f := r.Candidates[0], r.Features[0]
+	require.Equal(t, []int{80, 8, 50}, []int{c.CachedTokens, c.CachedBlocks, c.CachedWorth})
+	require.Equal(t, mixed.Tiers, c.CachedTiers)
+	require.Equal(t, []int{50, 50}, []int{f.Cached, f.Uncached})
+}
+
 func TestOneRound(t *testing.T) {
 	t.Parallel()
 	q := steer.Prompt{Model: "m", API: "chat", Tokens: 100}
