@@ -23,6 +23,7 @@ func (x *Index) Apply(o Owner, e *Event) Outcome {
 	}
 	x.expire(expireAll)
 	s.events++
+	s.placed = false
 	var out Outcome
 	switch e.Kind {
 	case Stored:
@@ -144,6 +145,9 @@ func (x *Index) copyTo(s *owner, e *Event, out *Outcome) {
 		} else if _, ok := s.orphans[h]; ok {
 			x.raiseOrphan(s, h, gt, out)
 		} else {
+			if s.lost.any() { // it may be another copy of a block that was lost
+				x.lose(s, s.lost.why, h, gt, 1)
+			}
 			out.Missed, out.Reason = out.Missed+1, ReasonUnknown
 		}
 	}
@@ -189,6 +193,7 @@ func (x *Index) storeBlock(s *owner, e *Event, i int, p *parent, out *Outcome) {
 		ref = x.place(s, p.ref, key, h, gt, 1)
 	}
 	if ref == 0 {
+		x.lose(s, ReasonBudget, h, gt, 1)
 		out.Missed, out.Reason = out.Missed+1, ReasonBudget
 		*p = parent{hash: h}
 		return
@@ -249,7 +254,7 @@ func (x *Index) remove(s *owner, e *Event) Outcome {
 				x.dropOrphan(s, h)
 			}
 		} else {
-			out.Missed, out.Reason = out.Missed+1, ReasonUnknown
+			x.missed(s, h, gt, &out)
 		}
 	}
 	return judge(out)

@@ -20,13 +20,17 @@
 // has been matched lately. Blocks that do not fit even so are refused with
 // [ReasonBudget], orphans beyond [Options.MaxOrphans] with [ReasonOrphanBound],
 // and bookings beyond [Options.MaxProvisional] push out the oldest. Each is
-// counted in [Stats] and, when an event caused it, in its [Outcome]; after any of
-// them what is known of the owner is a lower bound, never too much.
+// counted in [Stats] and, when an event caused it, in its [Outcome]. What is known
+// of an owner is then a lower bound, never too much, and nobody is told otherwise:
+// [Index.Short] gives the reason, and [Index.Trust] is no better than [Resyncing],
+// until the owner is cleared and its events are applied anew, or its engine has
+// removed what was lost.
 //
 // # Snapshots
 //
 // [Index.Export] and [Index.Import] carry what is known to a new replica, which
-// then starts warm. What came from a snapshot is never trusted.
+// then starts warm. What came from a snapshot is never trusted; but a follower that
+// finds a [Position] there can prove that it still holds, and go on from it.
 //
 // The package opens no socket and starts no goroutine. Events reach it already
 // decoded (package wire) and in order (package follow).

@@ -142,5 +142,7 @@ func (x *Index) clear(s *owner) {
 	s.full, s.counted, s.other = nil, nil, nil
 	s.booked = bookings{}
 	s.blockSize = 0
+	s.placed, s.tracked = false, false
 	x.slots.Load().size[s.slot].Store(0)
+	x.findAll(s)
 }

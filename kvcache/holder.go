@@ -27,6 +27,13 @@ type owner struct {
 	blockSize     int
 	// events counts those applied since the owner joined or was last forgotten.
 	events uint64
+	// lost is what events gave the owner and the bounds took away.
+	lost lost
+	// position is valid if placed. tracked: there was one since the owner was last
+	// forgotten, so that another will come when the message that is being applied
+	// is through.
+	position        Position
+	placed, tracked bool
 	Counters
 }
 
@@ -304,6 +311,7 @@ func (x *Index) raise(s *owner, h EngineHash, ref uint32, gt groupTier, out *Out
 				c.setBit(gt.tier, off, true)
 				out.Applied++
 			} else {
+				x.lose(s, ReasonBudget, h, gt, 1)
 				out.Missed, out.Reason = out.Missed+1, ReasonBudget
 			}
 			return
@@ -328,7 +336,7 @@ func (x *Index) lower(s *owner, h EngineHash, ref uint32, gt groupTier, out *Out
 	if !s.explicit(h) {
 		tiers := c.tiers(off)
 		if gt.group != s.full[0] || tiers>>gt.tier&1 == 0 {
-			out.Missed, out.Reason = out.Missed+1, ReasonUnknown
+			x.missed(s, h, gt, out)
 			return
 		}
 		out.Applied++
@@ -357,7 +365,7 @@ func (x *Index) lowerCopies(s *owner, h EngineHash, gt groupTier, out *Outcome) 
 	n := s.over[hg]
 	switch n[gt.tier] {
 	case 0:
-		out.Missed, out.Reason = out.Missed+1, ReasonUnknown
+		x.missed(s, h, gt, out)
 		return false
 	case 1:
 		out.Applied++
@@ -445,8 +453,10 @@ func (x *Index) evictCover(c *cover, from int) {
 		}
 		ref := refOf(c.id, off)
 		if hashed {
+			x.loseHash(s, ReasonEvicted, EngineHash(c.hashWords[off].Load()), c.tiers(off))
 			x.forget(s, EngineHash(c.hashWords[off].Load()), ref)
 			for _, h := range s.alias[ref] {
+				x.loseHash(s, ReasonEvicted, h, 0)
 				x.forget(s, h, ref)
 				x.mem.used -= aliasBytes
 			}

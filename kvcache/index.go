@@ -25,8 +25,8 @@ import (
 // The invariants are spelled out, and checked, by Check in export_test.go.
 
 // Index records which owner holds which block, in which tier. It is safe for
-// concurrent use: Match, Trust, BlockSize and Resident take no lock, everything else
-// takes one for a short time. It starts no goroutine and needs no closing.
+// concurrent use: Match, Trust, Standing, Short, BlockSize and Resident take no lock,
+// everything else takes one for a short time. It starts no goroutine and needs no closing.
 //
 // Blocks are found by keys of our own; what an engine calls them matters only to
 // its own events.
@@ -66,10 +66,11 @@ type Index struct {
 // slotTable is what readers see of owners. It is replaced when it grows, and
 // changed only under the lock.
 type slotTable struct {
-	ids   []atomic.Uint64
-	trust []atomic.Uint32
-	size  []atomic.Int64
-	pairs []atomic.Int64
+	ids      []atomic.Uint64
+	standing []atomic.Pointer[Standing] // nil is Blind
+	short    []atomic.Uint32            // a Reason
+	size     []atomic.Int64
+	pairs    []atomic.Int64
 }
 
 // holdersMax is how many owners can hold one run: as many covers as fit a chunk.
@@ -131,7 +132,8 @@ func (x *Index) Join(name string) Owner {
 	x.owners[slot] = s
 	x.joined++
 	t := x.slots.Load()
-	t.trust[slot].Store(uint32(Blind))
+	t.standing[slot].Store(nil)
+	t.short[slot].Store(0)
 	t.size[slot].Store(0)
 	t.pairs[slot].Store(0)
 	t.ids[slot].Store(s.id.id)
@@ -145,11 +147,13 @@ func (x *Index) growSlots() {
 	}
 	n := max(8, 2*len(old.ids))
 	t := &slotTable{
-		make([]atomic.Uint64, n), make([]atomic.Uint32, n), make([]atomic.Int64, n), make([]atomic.Int64, n),
+		make([]atomic.Uint64, n), make([]atomic.Pointer[Standing], n), make([]atomic.Uint32, n),
+		make([]atomic.Int64, n), make([]atomic.Int64, n),
 	}
 	for i := range old.ids {
 		t.ids[i].Store(old.ids[i].Load())
-		t.trust[i].Store(old.trust[i].Load())
+		t.standing[i].Store(old.standing[i].Load())
+		t.short[i].Store(old.short[i].Load())
 		t.size[i].Store(old.size[i].Load())
 		t.pairs[i].Store(old.pairs[i].Load())
 	}
@@ -172,8 +176,8 @@ func (x *Index) Leave(o Owner) {
 	x.joined--
 }
 
-// Clear forgets everything that an owner holds, its block size included; its
-// trust and its capacity stay.
+// Clear forgets everything that an owner holds, its block size and its [Position]
+// included; its standing and its capacity stay.
 func (x *Index) Clear(o Owner) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -212,30 +216,6 @@ func (x *Index) Resident(o Owner) int {
 	return pairs
 }
 
-// Trust returns how far the knowledge of o can be relied on; [Blind] for an owner
-// that left.
-func (x *Index) Trust(o Owner) Trust {
-	t, slot := x.slots.Load(), int(o.slot())
-	if !t.is(slot, o) {
-		return Blind
-	}
-	trust := Trust(t.trust[slot].Load())
-	if !t.is(slot, o) {
-		return Blind
-	}
-	return trust
-}
-
-// SetTrust records how far the knowledge of o can be relied on. The index itself
-// changes it only in [Index.Import], from Blind to Approximate.
-func (x *Index) SetTrust(o Owner, t Trust) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if s := x.owner(o); s != nil {
-		x.slots.Load().trust[s.slot].Store(uint32(t))
-	}
-}
-
 // Stats returns figures for the whole index.
 func (x *Index) Stats() Stats {
 	x.mu.Lock()
@@ -248,6 +228,7 @@ func (x *Index) Stats() Stats {
 	for _, s := range x.owners {
 		if s != nil {
 			out.Add(&s.Counters)
+			out.Short += b2i(s.lost.any())
 		}
 	}
 	return out
@@ -262,8 +243,9 @@ func (x *Index) OwnerStats(o Owner) OwnerStats {
 		return OwnerStats{}
 	}
 	x.expire(expireAll)
+	st := x.standingOf(s)
 	return OwnerStats{
-		Name: s.name, Pairs: s.pairs, Provisional: len(s.booked.at), Orphans: len(s.orphans),
-		BlockSize: s.blockSize, Trust: Trust(x.slots.Load().trust[s.slot].Load()), Counters: s.Counters,
+		Name: s.name, Pairs: s.pairs, Provisional: len(s.booked.at), Orphans: len(s.orphans), Missing: s.lost.copies,
+		Short: s.lost.why, BlockSize: s.blockSize, Trust: st.Trust, TrustReason: st.Reason, Counters: s.Counters,
 	}
 }

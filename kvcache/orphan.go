@@ -18,6 +18,7 @@ func (x *Index) storeOrphan(s *owner, h EngineHash, o orphan, gt groupTier, out 
 		x.dropOrphan(s, h)
 	}
 	if len(s.orphans) >= x.opts.MaxOrphans || x.orphans*orphanBytes > x.mem.max/orphanShare {
+		x.lose(s, ReasonOrphanBound, h, gt, 1)
 		out.Missed, out.Reason = out.Missed+1, ReasonOrphanBound
 		return
 	}
@@ -102,6 +103,7 @@ func (x *Index) adopt(s *owner, p parent, out *Outcome) {
 		key := chain(p.key, o.local)
 		ref := x.locate(p.ref, key, 1)
 		if ref == 0 || !x.add(s, ref, h, groupTier{}, false, 1) {
+			x.loseHash(s, ReasonBudget, h, 0)
 			x.forgetCopies(s, h)
 			out.Missed, out.Reason = out.Missed+1, ReasonBudget
 			continue

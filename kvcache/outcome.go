@@ -62,14 +62,17 @@ const (
 	// never announced or are gone. Normal after a late start.
 	ReasonUnknown
 	// ReasonOrphanBound: the owner has as many orphans as it may; more were
-	// dropped. What the index knows of the owner is now a lower bound.
+	// dropped. What the index knows of the owner is now a lower bound; see
+	// [Index.Short].
 	ReasonOrphanBound
 	// ReasonBudget: there was no memory even after everything cold had left;
-	// blocks were dropped. What the index knows of the owner is a lower bound.
+	// blocks were dropped. What the index knows of the owner is a lower bound; see
+	// [Index.Short].
 	ReasonBudget
 	// ReasonEvicted goes with Orphaned when blocks of this owner were evicted to
 	// stay within the budget: the parent may be one of them, and a replay would
-	// not bring it back for long.
+	// not bring it back for long. From [Index.Short] it means that blocks of the
+	// owner were evicted.
 	ReasonEvicted
 	// NumReasons is the number of reasons, for arrays indexed by Reason.
 	NumReasons = 12

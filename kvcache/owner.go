@@ -41,6 +41,8 @@ type Stats struct {
 	Provisional int
 	// Orphans are blocks that wait for their parent.
 	Orphans int
+	// Short are the owners that hold less than their events said; see [Index.Short].
+	Short int
 	// Bytes is the memory in use, Budget its bound.
 	Bytes, Budget int64
 	Counters
@@ -52,9 +54,16 @@ type OwnerStats struct {
 	Name string
 	// Pairs, Provisional and Orphans are as in [Stats].
 	Pairs, Provisional, Orphans int
+	// Missing are the copies of blocks that events announced and did not remove and
+	// that are not held all the same, and Short is the first reason why; 0 and
+	// NoReason when everything is held. See [Index.Short].
+	Missing int
+	Short   Reason
 	// BlockSize is in tokens, 0 while unknown.
 	BlockSize int
-	Trust     Trust
+	// Trust and TrustReason are the owner's [Standing].
+	Trust       Trust
+	TrustReason string
 	Counters
 }
 

@@ -215,8 +215,6 @@ func (im *snapImport) meet(o *importOwner, info *snapOwnerInfo) {
 	}
 }
 
-func (x *Index) trustOf(s *owner) Trust { return Trust(x.slots.Load().trust[s.slot].Load()) }
-
 // blocks reads one section of blocks and, if o is not nil, takes it over. It
 // returns how many pairs there are.
 func (im *snapImport) blocks(p []byte, info *snapOwnerInfo, o *importOwner) (int, error) {
@@ -284,7 +282,7 @@ func (im *snapImport) taker(o *importOwner, info *snapOwnerInfo) *owner {
 		s.other[g] = true
 	}
 	if x.trustOf(s) == Blind {
-		x.slots.Load().trust[s.slot].Store(uint32(Approximate))
+		x.stand(s, Standing{Approximate, reasonSnapshot})
 	}
 	return s
 }

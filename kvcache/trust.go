@@ -28,7 +28,9 @@ package kvcache
 // The transitions:
 //
 //  1. A router books what it sends there, or [Index.Import] took over a snapshot.
-//     This is the only change that the index makes itself, in Import.
+//     This is the only change that the index makes itself, in Import. And it
+//     answers Resyncing instead of Exact for as long as [Index.Short] tells that
+//     one of its bounds made it lose blocks of the owner.
 //  2. Events are heard, but not from a time on when the cache was empty.
 //  3. Events are heard from the first on, or there have been none yet.
 //  4. A replay closed the gap or proved the connection, the engine cleared its
@@ -51,10 +53,11 @@ const (
 	// Suspect: events arrive, but the engine's reported cached tokens disagree
 	// with what the index predicts.
 	Suspect
-	// Resyncing: events arrive, but earlier ones were missed. What the index
-	// holds is a lower bound.
+	// Resyncing: events arrive, but earlier ones were missed, or what they said did
+	// not fit within a bound of the index. What it holds is a lower bound.
 	Resyncing
-	// Exact: every event since the cache was empty has been applied.
+	// Exact: every event since the cache was empty has been applied, and nothing
+	// that they said was lost.
 	Exact
 )
 

@@ -24,7 +24,11 @@ type Model struct {
 
 type modelOwner struct {
 	name      string
-	trust     kvcache.Trust
+	standing  kvcache.Standing
+	lost      map[lostCopy]int // negative where more was removed than announced
+	short     kvcache.Reason
+	position  kvcache.Position
+	placed    bool
 	blockSize int
 	entries   map[kvcache.EngineHash]*modelEntry
 	orphans   int
@@ -111,6 +115,7 @@ func (s *modelOwner) reset() {
 	s.held = map[kvcache.Key][]kvcache.EngineHash{}
 	s.full, s.other = map[int]bool{}, map[int]bool{}
 	s.booked = map[kvcache.Key]modelBooking{}
+	s.lost, s.short, s.placed = map[lostCopy]int{}, kvcache.NoReason, false
 }
 
 // Apply is [kvcache.Index.Apply].
@@ -123,6 +128,7 @@ func (m *Model) Apply(o kvcache.Owner, e *kvcache.Event) kvcache.Outcome {
 		return kvcache.Outcome{Reason: kvcache.ReasonOwner}
 	}
 	s.expire(m.opts.Now())
+	s.placed = false
 	var out kvcache.Outcome
 	switch e.Kind {
 	case kvcache.Stored:
@@ -150,6 +156,9 @@ func (s *modelOwner) store(e *kvcache.Event, maxOrphans int) kvcache.Outcome {
 			if en := s.entries[h]; en != nil {
 				s.raise(en, gt, &out)
 			} else {
+				if s.short != kvcache.NoReason { // it may be another copy of a block that was lost
+					s.lose(lostCopy{h, gt}, s.short)
+				}
 				out.Missed, out.Reason = out.Missed+1, kvcache.ReasonUnknown
 			}
 		}
@@ -216,6 +225,7 @@ func (s *modelOwner) storeBlock(e *kvcache.Event, b block, gt groupTier, maxOrph
 		s.drop(b.hash, en)
 	}
 	if s.orphans >= maxOrphans {
+		s.lose(lostCopy{b.hash, gt}, kvcache.ReasonOrphanBound)
 		out.Missed, out.Reason = out.Missed+1, kvcache.ReasonOrphanBound
 		return
 	}
@@ -312,6 +322,7 @@ func (s *modelOwner) remove(e *kvcache.Event) kvcache.Outcome {
 		en := s.entries[h]
 		switch {
 		case en == nil || en.counts[gt] == 0:
+			s.missed(lostCopy{h, gt})
 			out.Missed, out.Reason = out.Missed+1, kvcache.ReasonUnknown
 			continue
 		case en.counts[gt] > 1:
@@ -473,18 +484,6 @@ func (s *modelOwner) match(keys []kvcache.Key) (h kvcache.Hit) {
 // BlockSize is [kvcache.Index.BlockSize].
 func (m *Model) BlockSize(o kvcache.Owner) int { return m.OwnerStats(o).BlockSize }
 
-// Trust is [kvcache.Index.Trust].
-func (m *Model) Trust(o kvcache.Owner) kvcache.Trust { return m.OwnerStats(o).Trust }
-
-// SetTrust is [kvcache.Index.SetTrust].
-func (m *Model) SetTrust(o kvcache.Owner, t kvcache.Trust) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if s := m.owners[o]; s != nil {
-		s.trust = t
-	}
-}
-
 // Stats is [kvcache.Index.Stats], with no bytes.
 func (m *Model) Stats() kvcache.Stats {
 	m.mu.Lock()
@@ -499,6 +498,9 @@ func (m *Model) Stats() kvcache.Stats {
 		out.Pairs += len(pairs)
 		out.Provisional += len(s.booked)
 		out.Orphans += s.orphans
+		if s.short != kvcache.NoReason {
+			out.Short++
+		}
 	}
 	out.Blocks = len(blocks)
 	return out
@@ -513,9 +515,10 @@ func (m *Model) OwnerStats(o kvcache.Owner) kvcache.OwnerStats {
 		return kvcache.OwnerStats{}
 	}
 	s.expire(m.opts.Now())
+	st := s.effective()
 	return kvcache.OwnerStats{
-		Name: s.name, Pairs: len(s.pairs()), Provisional: len(s.booked), Orphans: s.orphans,
-		BlockSize: s.blockSize, Trust: s.trust, Counters: s.Counters,
+		Name: s.name, Pairs: len(s.pairs()), Provisional: len(s.booked), Orphans: s.orphans, Missing: s.missing(),
+		Short: s.short, BlockSize: s.blockSize, Trust: st.Trust, TrustReason: st.Reason, Counters: s.Counters,
 	}
 }
 
