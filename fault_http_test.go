@@ -305,6 +305,7 @@ func TestAnAnnouncedBodyTakesNoMemory(t *testing.T) {
 		for range b.N {
 			q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://any/v1/chat/completions", strings.NewReader("{"))
 			require.NoError(b, err)
+			q.Header.Set("Content-Type", "application/json")
 			q.ContentLength = kvsteer.DefaultMaxBody
 			_, err = r.transport.RoundTrip(q) //nolint:bodyclose // there is none
 			require.Error(b, err)

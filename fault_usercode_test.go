@@ -167,5 +167,6 @@ func postRequest(t *testing.T, path, body string) *http.Request {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://any"+path, strings.NewReader(body))
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Content-Type", "application/json")
 	return req
 }

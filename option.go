@@ -80,6 +80,8 @@ func (o *options) check() error {
 	switch {
 	case o.fleet == nil:
 		return errors.New("kvsteer: New needs WithFleet")
+	case o.fleet.Closed():
+		return fmt.Errorf("kvsteer: WithFleet: %w; close a fleet after its Router", fleet.ErrClosed)
 	case o.policy == nil || o.now == nil:
 		return errors.New("kvsteer: WithPolicy and WithClock take no nil")
 	case len(o.hooks.strangers) > 0:

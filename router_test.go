@@ -474,6 +474,7 @@ func TestCanary(t *testing.T) {
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.gateway.URL+"/v1/chat/completions", strings.NewReader(body))
 		require.NoError(t, err)
+		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Authorization", "Bearer "+canary)
 		resp, err := r.gateway.Client().Do(req)
 		require.NoError(t, err)

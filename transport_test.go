@@ -259,6 +259,7 @@ func TestClosingABodyEarlyReleases(t *testing.T) {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://any/v1/chat/completions",
 		strings.NewReader(chatBody("hello", true)))
 	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/json")
 	resp, err := client.Do(req)
 	require.NoError(t, err)
 	_, err = resp.Body.Read(make([]byte, 10))
@@ -275,6 +276,7 @@ func TestTransportErrorsAreTyped(t *testing.T) {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://any/v1/chat/completions",
 		strings.NewReader(chatBody("hello", true)))
 	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/json")
 	_, err = client.Do(req) //nolint:bodyclose // there is none
 	var e *kvsteer.Error
 	require.ErrorAs(t, err, &e)
@@ -336,6 +338,7 @@ func TestInternalHeadersAreStripped(t *testing.T) {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.gateway.URL+"/v1/chat/completions",
 		strings.NewReader(chatBody("hi", false)))
 	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/json")
 	req.Header["x-kvsteer-worker"] = []string{"w9"}
 	req.Header.Add("X-KVSTEER-Debug", "1")
 	req.Header.Set("X-Data-Parallel-Rank", "3")

@@ -52,16 +52,17 @@ func (p *prober) get(ctx context.Context, path string, body *bytes.Buffer) (stat
 	return resp.StatusCode, nil
 }
 
-// plainError leaves out the URL, which is known, and says what a timeout was.
+// plainError leaves out the worker's address, which is known, and says what a
+// timeout was.
 func plainError(ctx context.Context, err error, path string, timeout time.Duration) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("no answer of %s within %v: %w", path, timeout, context.DeadlineExceeded)
 	}
 	var ue *url.Error
 	if errors.As(err, &ue) {
-		return ue.Err
+		err = ue.Err
 	}
-	return err
+	return fmt.Errorf("%s: %w", path, err)
 }
 
 // checkModels asks what is served. It reports false if the instance was replaced

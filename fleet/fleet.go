@@ -105,6 +105,14 @@ func (f *Fleet) Close() error {
 	return nil
 }
 
+// Closed reports whether Close was called: what the Fleet says of its workers is
+// then of that time.
+func (f *Fleet) Closed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.closed
+}
+
 // Snapshot is the fleet as it was last published. It takes no lock and does not
 // allocate.
 func (f *Fleet) Snapshot() *Snapshot { return f.snap.Load() }

@@ -125,8 +125,8 @@ func TestHostileAnswers(t *testing.T) {
 		want    string
 		client  *http.Client
 	}{
-		"redirect":                 {redirect, "answers with a redirect (status 307)", nil},
-		"redirect, client of ours": {redirect, "answers with a redirect (status 307)", given},
+		"redirect":                 {redirect, "/health answers with a redirect (status 307)", nil},
+		"redirect, client of ours": {redirect, "/health answers with a redirect (status 307)", given},
 		"endless": {func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
 				if _, err := w.Write(make([]byte, 64<<10)); err != nil {

@@ -152,12 +152,14 @@ func (p *prober) probe(ctx context.Context) bool {
 
 // checkHealth asks /health, or /v1/models of a server that has none.
 func (p *prober) checkHealth(ctx context.Context) error {
-	status, err := p.get(ctx, "/health", nil)
+	path := "/health"
+	status, err := p.get(ctx, path, nil)
 	if err != nil {
 		return err
 	}
 	if status == http.StatusNotFound || status == http.StatusMethodNotAllowed {
-		status, err = p.get(ctx, pathModels, nil)
+		path = pathModels
+		status, err = p.get(ctx, path, nil)
 		if err != nil {
 			return err
 		}
@@ -166,7 +168,7 @@ func (p *prober) checkHealth(ctx context.Context) error {
 		}
 	}
 	if status/100 != 2 {
-		return statusError(status)
+		return &statusError{path: path, status: status}
 	}
 	return nil
 }
@@ -230,10 +232,10 @@ func (p *prober) failed(err error) {
 	p.successes = 0
 	p.failures++
 	before := p.m.health.Load().State
-	var status statusError
+	var answered *statusError
 	// A refused connection, a plain "unavailable" and sleep leave no doubt.
 	certain := isRefused(err) || errors.Is(err, errAsleep) ||
-		errors.As(err, &status) && status == http.StatusServiceUnavailable
+		errors.As(err, &answered) && answered.status == http.StatusServiceUnavailable
 	if certain || before != StateHealthy || p.m.suspect.Load() || p.failures >= p.fleet.opts.UnhealthyAfter {
 		p.setHealth(StateUnhealthy, err)
 		return
@@ -289,11 +291,14 @@ func (p *prober) problemList() []string {
 }
 
 // statusError is an HTTP status that isn't success.
-type statusError int
+type statusError struct {
+	path   string
+	status int
+}
 
-func (s statusError) Error() string {
-	if s/100 == 3 {
-		return fmt.Sprintf("answers with a redirect (status %d), which is not followed; correct the url", int(s))
+func (e *statusError) Error() string {
+	if e.status/100 == 3 {
+		return fmt.Sprintf("%s answers with a redirect (status %d), which is not followed; correct the url", e.path, e.status)
 	}
-	return fmt.Sprintf("answers with status %d", int(s))
+	return fmt.Sprintf("%s answers with status %d", e.path, e.status)
 }

@@ -184,7 +184,7 @@ func TestWaitReadyNamesReasons(t *testing.T) {
 		err := f.WaitReady(ctx)
 		require.ErrorIs(t, err, fleet.ErrNotReady)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		for _, want := range []string{`worker "w1" is unhealthy (answers with status 503)`, `"w2" is unhealthy (dial tcp: connection refused)`, "inventory is down"} {
+		for _, want := range []string{`worker "w1" is unhealthy (/health answers with status 503)`, `"w2" is unhealthy (/health: dial tcp: connection refused)`, "inventory is down"} {
 			assert.ErrorContains(t, err, want)
 		}
 	})

@@ -128,6 +128,7 @@ func TestAClientThatLeavesFreesItsPlace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			req.Header.Set("Content-Type", "application/json")
 			resp, err := c.Do(req)
 			if err == nil {
 				_, err = io.Copy(io.Discard, resp.Body)
@@ -201,6 +202,7 @@ func TestDieMidStream(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		req.Header.Set("Content-Type", "application/json")
 		if resp, err := c.Do(req); err == nil {
 			_ = resp.Body.Close()
 			t.Error("an answer that isn't streamed survived")

@@ -131,6 +131,9 @@ func (l *life) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if err := l.authorised(r); err != nil {
 		return nil, err
 	}
+	if err := l.isJSON(r); err != nil {
+		return nil, err
+	}
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, l.engine.cfg.MaxBody))
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -149,6 +152,19 @@ func (l *life) authorised(r *http.Request) error {
 		return nil
 	}
 	return &apiError{status: http.StatusUnauthorized, kind: "Unauthorized", text: "Unauthorized"}
+}
+
+// isJSON refuses what vLLM refuses: a body that does not say that it is JSON, or
+// says so with a space before the semicolon.
+func (l *life) isJSON(r *http.Request) error {
+	kind, _, _ := strings.Cut(strings.ToLower(r.Header.Get("Content-Type")), ";")
+	if l.engine.cfg.Dialect != VLLM || kind == "application/json" {
+		return nil
+	}
+	return &apiError{
+		status: http.StatusBadRequest, kind: "Bad Request",
+		text: "1 validation error:\n  Unsupported Media Type: Only 'application/json' is allowed",
+	}
 }
 
 // refuse answers with an error in the shape of the engine and the API.
