@@ -74,8 +74,12 @@ const (
 	// not bring it back for long. From [Index.Short] it means that blocks of the
 	// owner were evicted.
 	ReasonEvicted
+	// ReasonSnapshot comes from [Index.Short] only: orphans, or the hashes of one
+	// block beyond its eighth, which the snapshot that the owner was taken from
+	// leaves out.
+	ReasonSnapshot
 	// NumReasons is the number of reasons, for arrays indexed by Reason.
-	NumReasons = 12
+	NumReasons = 13
 )
 
 // String returns the reason as a short fixed phrase, "" for NoReason.
@@ -105,6 +109,8 @@ func (r Reason) String() string {
 		return "memory budget reached"
 	case ReasonEvicted:
 		return "evicted by budget"
+	case ReasonSnapshot:
+		return "left out of the snapshot"
 	default:
 		return "unknown reason"
 	}

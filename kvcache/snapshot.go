@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// SnapshotVersion is the version of the format that [Index.Export] writes, and
-// the only one that [Index.Import] reads so far.
-const SnapshotVersion = 1
+// SnapshotVersion is the version of the format that [Index.Export] writes.
+// [Index.Import] reads it and all before it: version 1, which had no positions.
+const SnapshotVersion = 2
 
 // What [Index.Import] refuses, to be told apart by errors.Is. None of them has
 // changed anything.
@@ -39,9 +39,12 @@ var (
 // payload has the number of sections before it, of pairs, and the xxHash64 of
 // every byte before it.
 //
-//	owner    u16 which of the owners of that name, u16 length and name, u32 block size, u8 number of full-attention
-//	         groups, of groups with copies beside them, and of groups with other
-//	         attention, then each as i64
+//	owner    u16 which of the owners of that name, u16 length and name, u32 block
+//	         size, u8 number of full-attention groups, of groups with copies beside
+//	         them, and of groups with other attention, then each as i64. Since
+//	         version 2: u8 flags, of which 1 says that a position follows, u64 number
+//	         and u64 proof, 2 that everything was applied up to there, and 4 that what
+//	         is missing follows, i64 copies, u64 their sum and u8 the reason
 //	blocks   pieces of runs: u16 blocks n, u16 how many were matched lately,
 //	         u8 form, n u64 keys, then the engine's hashes. In form 0, plain, one
 //	         u64 for each block, which has one copy in GPU memory. In form 1, for
@@ -54,6 +57,7 @@ const (
 	snapSectionTop = 1 + 4
 	snapSumSize    = 8
 	snapEndSize    = 3 * 8
+	snapOldest     = 1 // version
 
 	// snapSection is when the writer starts another section; the lock is held for
 	// one section at a time while it is imported.
@@ -73,6 +77,14 @@ const (
 	snapHot
 	snapCold
 	snapEnd
+)
+
+// Flags of an owner.
+const (
+	snapPlaced byte = 1 << iota
+	snapWhole
+	snapShort
+	snapFlags = 1<<iota - 1
 )
 
 // Forms of a piece of a run, and the mark of a hash with counts.
@@ -100,8 +112,9 @@ func checkSnapHeader(b []byte) error {
 		return ErrSnapshotFormat
 	}
 	b = b[len(snapMagic):]
-	if v := binary.LittleEndian.Uint32(b); v != SnapshotVersion {
-		return fmt.Errorf("%w: version %d, this one reads %d; take a new snapshot", ErrSnapshotVersion, v, SnapshotVersion)
+	if v := binary.LittleEndian.Uint32(b); v < snapOldest || v > SnapshotVersion {
+		return fmt.Errorf("%w: version %d, this one reads %d to %d; take a new snapshot",
+			ErrSnapshotVersion, v, snapOldest, SnapshotVersion)
 	}
 	if binary.LittleEndian.Uint32(b[4:]) != 0 {
 		return snapCorrupt("reserved bytes are set")

@@ -204,7 +204,9 @@ func TestImportVersions(t *testing.T) {
 // that has this version: a snapshot made by hand.
 func TestSnapshotGolden(t *testing.T) {
 	x := kvcache.NewIndex(kvcache.Options{})
-	x.Apply(x.Join("w"), testChain(2))
+	o := x.Join("w")
+	x.Apply(o, testChain(2))
+	x.SetPosition(o, kvcache.Position{Seq: 258, Proof: 7, Whole: true})
 	var want []byte
 	le := binary.LittleEndian
 	section := func(kind byte, payload []byte) {
@@ -213,11 +215,12 @@ func TestSnapshotGolden(t *testing.T) {
 		want = append(want, payload...)
 		want = le.AppendUint64(want, xxhash.Sum64(want[from:]))
 	}
-	want = append(want, "KVSTEER\x1a\x01\x00\x00\x00\x00\x00\x00\x00"...)
+	want = append(want, "KVSTEER\x1a\x02\x00\x00\x00\x00\x00\x00\x00"...)
 	h := kvcache.Hasher{BlockSize: 1}
 	root := h.Root(kvcache.Scope{Adapter: "a", Salt: "s"})
 	want = le.AppendUint64(want, uint64(h.Next(root, []uint32{1, 2, 3}, []kvcache.Extra{{ID: "x", Offset: 1}})))
-	section(1, []byte("\x00\x00\x01\x00w\x02\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"))
+	section(1, []byte("\x00\x00\x01\x00w\x02\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"+
+		"\x03\x02\x01\x00\x00\x00\x00\x00\x00\x07\x00\x00\x00\x00\x00\x00\x00"))
 	blocks := []byte("\x02\x00\x00\x00\x00")
 	for _, k := range testKeys(2) {
 		blocks = le.AppendUint64(blocks, uint64(k))

@@ -17,6 +17,7 @@ type snapReader struct {
 	r        io.Reader
 	sum      *xxhash.Digest
 	buf      bytes.Buffer
+	version  uint32
 	sections uint64
 	pairs    uint64 // as the end says
 }
@@ -31,6 +32,7 @@ func newSnapReader(r io.Reader) (*snapReader, error) {
 		return nil, err
 	}
 	_, _ = d.sum.Write(d.buf.Bytes())
+	d.version = binary.LittleEndian.Uint32(d.buf.Bytes()[len(snapMagic):])
 	return d, checkSnapHeader(d.buf.Bytes())
 }
 
@@ -145,6 +147,9 @@ type snapOwnerInfo struct {
 	nth                  int
 	blockSize            int
 	full, counted, other []int
+	position             Position
+	placed               bool
+	lost                 lost
 }
 
 // groups is how many groups copies may be in.
@@ -157,7 +162,7 @@ func (o *snapOwnerInfo) group(i int) int {
 	return o.counted[i-len(o.full)]
 }
 
-func decodeSnapOwner(p []byte) (o snapOwnerInfo, err error) {
+func decodeSnapOwner(p []byte, version uint32) (o snapOwnerInfo, err error) {
 	f := snapFields{p: p}
 	o.nth = f.u16()
 	n := f.u16()
@@ -179,6 +184,9 @@ func decodeSnapOwner(p []byte) (o snapOwnerInfo, err error) {
 			*list = append(*list, g)
 		}
 	}
+	if version > snapOldest && !o.state(&f) {
+		return o, snapCorrupt("an owner's state makes no sense")
+	}
 	switch {
 	case f.short || len(f.p) > 0:
 		return o, snapCorrupt("an owner's section has the wrong length")
@@ -186,6 +194,20 @@ func decodeSnapOwner(p []byte) (o snapOwnerInfo, err error) {
 		return o, snapCorrupt("an owner's block size or groups are out of range")
 	}
 	return o, nil
+}
+
+// state reads what version 1 did not have.
+func (o *snapOwnerInfo) state(f *snapFields) bool {
+	flags := byte(f.u8())
+	if flags&snapPlaced != 0 {
+		o.placed = true
+		o.position = Position{Seq: f.u64(), Proof: f.u64(), Whole: flags&snapWhole != 0}
+	}
+	if flags&snapShort != 0 {
+		o.lost = lost{int(int64(f.u64())), f.u64(), Reason(f.u8())}
+	}
+	return flags&^snapFlags == 0 && (o.placed || flags&snapWhole == 0) &&
+		o.lost.why < NumReasons && o.lost.any() == (flags&snapShort != 0)
 }
 
 // snapPiece is what an owner holds of a run. It is used again and again.

@@ -7,15 +7,18 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 )
 
 // Export writes a snapshot of what all owners hold, for [Index.Import] to read:
 // for each owner its name and block size, its blocks with their keys, and the
-// engine's hashes with their copies by tier. Bookings and orphans are left out,
-// as are trust and counters, owners that hold nothing or have names of more than
-// 4 KiB, and the hashes of a block beyond its eighth.
+// engine's hashes with their copies by tier; its [Position], and a sum of what is
+// missing. Bookings and orphans are left out, as are trust and counters, owners of
+// which nothing is known or with names of more than 4 KiB, and the hashes of a block
+// beyond its eighth. For each owner of which a message is being applied, Export
+// waits for its end, up to some 50 ms.
 //
 // It holds up no Match, and other writers for as long as it takes to copy one
 // owner's share, 20 to 40 ns a block, or 40 ms per million. Each owner's share is as it was
@@ -125,14 +128,35 @@ func (x *Index) namesakes() []namesake {
 	return list
 }
 
+// While a message is being applied, an owner's share has no one place in the stream.
+// Export tries again so often, after so long.
+const (
+	positionTries = 50
+	positionPause = 200 * time.Microsecond
+)
+
 // copyShare writes what an owner holds.
 func (x *Index) copyShare(n namesake, p *snapShare) {
+	for try := range positionTries {
+		if x.tryShare(n, p, try == positionTries-1) {
+			return
+		}
+		time.Sleep(positionPause)
+	}
+}
+
+// tryShare is copyShare if the owner's share has its place in the stream, or never
+// mind.
+func (x *Index) tryShare(n namesake, p *snapShare, nevermind bool) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	p.reset()
 	s := x.owner(n.owner)
-	if s == nil || s.table.dir == nil || len(s.full) == 0 || len(s.name) > snapNameMax {
-		return
+	switch {
+	case s == nil || len(s.full) == 0 || len(s.name) > snapNameMax || s.table.dir == nil && !s.placed:
+		return true
+	case s.tracked && !s.placed && !nevermind:
+		return false
 	}
 	p.begin(snapOwner)
 	p.owner(s, n.nth)
@@ -152,9 +176,10 @@ func (x *Index) copyShare(n namesake, p *snapShare) {
 		}
 		p.close()
 	}
-	if p.pairs == 0 {
+	if p.pairs == 0 && !s.placed {
 		p.reset()
 	}
+	return true
 }
 
 // lately is how many blocks from the head on have been matched lately.
@@ -180,6 +205,36 @@ func (p *snapShare) owner(s *owner, nth int) {
 	}
 	for _, g := range slices.Sorted(maps.Keys(s.other)) {
 		p.buf = binary.LittleEndian.AppendUint64(p.buf, uint64(int64(g)))
+	}
+	p.state(s)
+}
+
+// state writes an owner's position and what it will lack.
+func (p *snapShare) state(s *owner) {
+	at := len(p.buf)
+	p.buf = append(p.buf, 0)
+	if s.placed {
+		p.buf[at] |= snapPlaced
+		if s.position.Whole {
+			p.buf[at] |= snapWhole
+		}
+		p.buf = binary.LittleEndian.AppendUint64(p.buf, s.position.Seq)
+		p.buf = binary.LittleEndian.AppendUint64(p.buf, s.position.Proof)
+	}
+	l := s.lost
+	for h := range s.orphans {
+		s.copiesOf(h, 0, func(gt groupTier, n uint32) { l.add(ReasonSnapshot, h, gt, n) })
+	}
+	for _, list := range s.alias {
+		for _, h := range list[min(len(list), snapHashes-1):] {
+			s.copiesOf(h, 0, func(gt groupTier, n uint32) { l.add(ReasonSnapshot, h, gt, n) })
+		}
+	}
+	if l.any() {
+		p.buf[at] |= snapShort
+		p.buf = binary.LittleEndian.AppendUint64(p.buf, uint64(int64(l.copies)))
+		p.buf = binary.LittleEndian.AppendUint64(p.buf, l.sum)
+		p.buf = append(p.buf, byte(l.why))
 	}
 }
 

@@ -35,7 +35,9 @@ type ImportStats struct {
 // the import, the rest of the owner's blocks is dropped. So import first and
 // follow events then. What is taken over may be out of date, as the engine may
 // have removed any of it since: it is never to be trusted. Import gives trust to
-// nobody, but makes a [Blind] owner [Approximate].
+// nobody, but makes a [Blind] owner [Approximate]. An owner that it took over as a
+// whole has the [Position] that the snapshot gives it, by which a follower can prove
+// that it still holds.
 //
 // Nothing is evicted for a snapshot. Near the budget the rest is dropped, those
 // blocks first that had not been matched lately when the snapshot was taken.
@@ -71,6 +73,7 @@ func (x *Index) Import(r io.Reader, find func(name string, nth int) Owner) (Impo
 			return im.stats, err
 		}
 	}
+	im.place()
 	return im.stats, nil
 }
 
@@ -135,6 +138,8 @@ type importOwner struct {
 	// met: owner has been looked up. left: it is unknown or has use for none of
 	// it. taken: some was taken over. over: nothing more will be.
 	met, left, taken, over bool
+	position               Position
+	placed                 bool
 }
 
 // pass reads the snapshot once. With kind 0 it only checks it; otherwise it takes
@@ -162,7 +167,7 @@ func (im *snapImport) pass(rewind func() (io.Reader, error), kind byte) error {
 			}
 			return nil
 		case k == snapOwner:
-			if info, err = decodeSnapOwner(p); err != nil {
+			if info, err = decodeSnapOwner(p, d.version); err != nil {
 				return err
 			}
 			if n++; kind == 0 {
@@ -211,7 +216,26 @@ func (im *snapImport) meet(o *importOwner, info *snapOwnerInfo) {
 	case s.events > 0 || s.blockSize != 0 || x.trustOf(s) == Exact:
 		im.stats.Kept++
 	default:
-		o.left = false
+		o.left, o.position, o.placed = false, info.position, info.placed
+		if info.placed { // else its first blocks will do
+			im.taker(o, info)
+		}
+	}
+}
+
+// place gives those that were taken over as a whole their positions.
+func (im *snapImport) place() {
+	x := im.x
+	for i := range im.owners {
+		o := &im.owners[i]
+		if o.left || !o.placed || !o.taken {
+			continue
+		}
+		x.mu.Lock()
+		if s := im.taker(o, nil); s != nil {
+			s.position, s.placed, s.tracked = o.position, true, true
+		}
+		x.mu.Unlock()
 	}
 }
 
@@ -261,7 +285,7 @@ func (s *snapPiece) held() int {
 func (im *snapImport) taker(o *importOwner, info *snapOwnerInfo) *owner {
 	x := im.x
 	s := x.owner(o.owner)
-	if o.over || s == nil || s.events > 0 || x.trustOf(s) == Exact || x.places == nil {
+	if o.over || s == nil || s.events > 0 || x.trustOf(s) == Exact {
 		o.over = true
 		return nil
 	}
@@ -280,6 +304,9 @@ func (im *snapImport) taker(o *importOwner, info *snapOwnerInfo) *owner {
 			s.other = map[int]bool{}
 		}
 		s.other[g] = true
+	}
+	if s.lost = info.lost; s.lost.any() {
+		x.slots.Load().short[s.slot].Store(uint32(s.lost.why))
 	}
 	if x.trustOf(s) == Blind {
 		x.stand(s, Standing{Approximate, reasonSnapshot})

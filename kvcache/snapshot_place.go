@@ -68,11 +68,12 @@ func (x *Index) placeOf(parent uint32, key Key, want int) uint32 {
 // takePiece gives s what a snapshot says it holds of a run, as far as there is
 // room, and returns how many blocks that is.
 func (x *Index) takePiece(s *owner, info *snapOwnerInfo, p *snapPiece) int {
-	took, from := 0, 0
+	took, from, done := 0, 0, 0
 	var ref uint32
 	for i, key := range p.keys {
 		left := len(p.keys) - i
-		if i%batchBlocks == 0 && !x.room(min(batchBlocks, left)) || x.mem.used+roomBytes/2 > x.mem.max {
+		if i%batchBlocks == 0 && !x.room(min(batchBlocks, left)) || x.mem.used+roomBytes/2 > x.mem.max ||
+			x.places == nil {
 			break
 		}
 		hashes := p.hashes[from:p.blocks[i]]
@@ -94,14 +95,16 @@ func (x *Index) takePiece(s *owner, info *snapOwnerInfo, p *snapPiece) int {
 				break
 			}
 			n += b2i(!hashes[j].known)
+			done++
 		}
 		took += b2i(n > 0)
 		from = p.blocks[i]
-		if !ok || x.places == nil {
+		if !ok {
 			break
 		}
 	}
 	x.flush()
+	x.loseRest(s, info, p, done)
 	if id := ref >> runShift; id != 0 {
 		x.settle(id)
 		if r := x.run(id); r.len() > 0 {
@@ -109,6 +112,39 @@ func (x *Index) takePiece(s *owner, info *snapOwnerInfo, p *snapPiece) int {
 		}
 	}
 	return took
+}
+
+// loseRest counts the hashes of a piece from one on as lost.
+func (x *Index) loseRest(s *owner, info *snapOwnerInfo, p *snapPiece, from int) {
+	for i := from; i < len(p.hashes); i++ {
+		h := &p.hashes[i]
+		if _, known := x.lookup(s, h.hash); known {
+			continue
+		}
+		for t := range Tier(NumTiers) {
+			if h.tiers>>t&1 != 0 {
+				x.lose(s, ReasonBudget, h.hash, groupTier{s.full[0], t}, 1)
+			}
+		}
+		if h.tiers != 0 {
+			continue
+		}
+		for _, c := range p.copies(i) {
+			for t, n := range c.n {
+				x.lose(s, ReasonBudget, h.hash, groupTier{info.group(c.which), Tier(t)}, n)
+			}
+		}
+	}
+	x.flush()
+}
+
+// copies are those of a hash that has counts.
+func (s *snapPiece) copies(i int) []snapCount {
+	start := 0
+	if i > 0 {
+		start = s.hashes[i-1].end
+	}
+	return s.counts[start:s.hashes[i].end]
 }
 
 // takeHash makes a hash, which the owner does not know, stand for the block at
@@ -132,11 +168,7 @@ func (x *Index) takeHash(s *owner, info *snapOwnerInfo, p *snapPiece, i int, ref
 		return true
 	}
 	x.setOver(s, hashGroup{h.hash, full}, [NumTiers]uint32{})
-	start := 0
-	if i > 0 {
-		start = p.hashes[i-1].end
-	}
-	for _, c := range p.counts[start:h.end] {
+	for _, c := range p.copies(i) {
 		x.setOver(s, hashGroup{h.hash, info.group(c.which)}, c.n)
 	}
 	if !x.add(s, ref, h.hash, groupTier{}, false, want) {

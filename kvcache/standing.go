@@ -119,39 +119,50 @@ func copySum(h EngineHash, gt groupTier) uint64 {
 	return v ^ v>>31
 }
 
+func (l *lost) add(why Reason, h EngineHash, gt groupTier, n uint32) {
+	if !l.any() && n > 0 {
+		l.why = why
+	}
+	l.copies += int(n)
+	l.sum += copySum(h, gt) * uint64(n)
+}
+
 // lose notes that n copies of a hash are not held for a reason.
 func (x *Index) lose(s *owner, why Reason, h EngineHash, gt groupTier, n uint32) {
-	if !s.lost.any() {
-		s.lost.why = why
+	if !s.lost.any() && n > 0 {
 		x.slots.Load().short[s.slot].Store(uint32(why))
 	}
-	s.lost.copies += int(n)
-	s.lost.sum += copySum(h, gt) * uint64(n)
+	s.lost.add(why, h, gt, n)
 }
 
 // loseHash notes the loss of all copies of a hash that is about to be forgotten.
 // tiers are those of its block, for a plain one.
 func (x *Index) loseHash(s *owner, why Reason, h EngineHash, tiers uint8) {
+	s.copiesOf(h, tiers, func(gt groupTier, n uint32) { x.lose(s, why, h, gt, n) })
+}
+
+// copiesOf calls f with the copies of a hash. tiers are those of its block, for a
+// plain one.
+func (s *owner) copiesOf(h EngineHash, tiers uint8, f func(gt groupTier, n uint32)) {
 	if !s.explicit(h) {
 		for t := range Tier(NumTiers) {
 			if tiers>>t&1 != 0 {
-				x.lose(s, why, h, groupTier{s.full[0], t}, 1)
+				f(groupTier{s.full[0], t}, 1)
 			}
 		}
 		return
 	}
-	x.loseGroup(s, why, h, s.full[0])
-	for _, g := range s.counted {
-		if g != s.full[0] {
-			x.loseGroup(s, why, h, g)
+	group := func(g int) {
+		for t, n := range s.over[hashGroup{h, g}] {
+			if n > 0 {
+				f(groupTier{g, Tier(t)}, n)
+			}
 		}
 	}
-}
-
-func (x *Index) loseGroup(s *owner, why Reason, h EngineHash, g int) {
-	for t, n := range s.over[hashGroup{h, g}] {
-		if n > 0 {
-			x.lose(s, why, h, groupTier{g, Tier(t)}, n)
+	group(s.full[0])
+	for _, g := range s.counted {
+		if g != s.full[0] {
+			group(g)
 		}
 	}
 }
