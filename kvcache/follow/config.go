@@ -15,6 +15,7 @@ const (
 	DefaultReplayTimeout = 5 * time.Second
 	DefaultCheckEvery    = 10 * time.Second
 	DefaultStaleAfter    = 30 * time.Second
+	DefaultResyncEvery   = time.Minute
 	DefaultRetryMin      = 100 * time.Millisecond
 	DefaultRetryMax      = 10 * time.Second
 )
@@ -27,9 +28,14 @@ var ErrConfig = errors.New("follow: incomplete configuration")
 // one goroutine per Follower.
 //
 // Clear drops bookings too, so it is called for a reason only: after Apply, or if
-// the owner holds blocks of before. The latter is asked of the Index's method
-// OwnerStats, as [*kvcache.Index] has it; without one an owner is taken to be
-// empty when the Follower starts.
+// the owner holds blocks of before.
+//
+// [*kvcache.Index] has more than these, which a Follower uses if the index has all
+// of it: SetStanding in place of SetTrust; SetPosition and Position, with which one
+// Follower goes on where another stopped, as after an import of a snapshot; Short,
+// OwnerStats and Stats, which tell what the index's bounds took away and whether
+// there is room for it again. Without them an owner is taken to be empty when the
+// Follower starts, and whole if no call of Apply said otherwise.
 type Index interface {
 	Apply(o kvcache.Owner, e *kvcache.Event) kvcache.Outcome
 	Clear(o kvcache.Owner)
@@ -69,6 +75,12 @@ type Config struct {
 	// StaleAfter is how long, after a disconnection, what is known is kept. 0 or
 	// less is DefaultStaleAfter, 30 s.
 	StaleAfter time.Duration
+	// ResyncEvery is the least time between two replays of everything that the
+	// stream itself does not call for: those that Resync asks for, and those that
+	// win back what the index's bounds took away. The pause between the latter
+	// doubles, up to an hour, as long as it happens again. 0 or less is
+	// DefaultResyncEvery, 1 min.
+	ResyncEvery time.Duration
 	// RetryMin and RetryMax bound the pause before dialling again. It doubles
 	// from RetryMin and is shortened by up to half at random. 0 or less are
 	// DefaultRetryMin, 100 ms, and DefaultRetryMax, 10 s.
@@ -133,6 +145,16 @@ const (
 	// ReasonRefused: the index could not take an event, by its bounds or because
 	// the block size changed.
 	ReasonRefused Reason = "refused by the index"
+	// ReasonSnapshot: what is known began as a snapshot of a lower bound, and the
+	// publisher does not remember everything.
+	ReasonSnapshot Reason = "incomplete snapshot"
+	// ReasonEvicted, ReasonBudget and ReasonOrphanBound: the index dropped blocks to
+	// stay within its memory budget, had no room for them, or had more blocks
+	// waiting for their parent than it keeps. When there is room again, a replay
+	// wins them back.
+	ReasonEvicted     = Reason("evicted by budget")
+	ReasonBudget      = Reason("memory budget reached")
+	ReasonOrphanBound = Reason("orphan bound reached")
 	// ReasonConflict: two publishers number messages on one address.
 	ReasonConflict Reason = "conflicting sequence numbers"
 	// ReasonClosed: the Follower was closed.
@@ -162,6 +184,7 @@ func (c *Config) complete() error {
 	c.ReplayTimeout = orDefault(c.ReplayTimeout, DefaultReplayTimeout)
 	c.CheckEvery = orDefault(c.CheckEvery, DefaultCheckEvery)
 	c.StaleAfter = orDefault(c.StaleAfter, DefaultStaleAfter)
+	c.ResyncEvery = orDefault(c.ResyncEvery, DefaultResyncEvery)
 	c.RetryMin = orDefault(c.RetryMin, DefaultRetryMin)
 	c.RetryMax = max(orDefault(c.RetryMax, DefaultRetryMax), c.RetryMin)
 	return nil

@@ -151,6 +151,7 @@ func TestResync(t *testing.T) {
 		w.expectExact()
 		assert.Equal(t, []string{"exact", "resyncing starting", "exact"}, w.trusts())
 
+		w.pass(follow.DefaultResyncEvery)
 		w.pipe.Mute(true)
 		w.f.Resync()
 		w.pass(follow.DefaultReplayTimeout)

@@ -15,6 +15,7 @@ import (
 // is safe for concurrent use. Close it to stop.
 type Follower struct {
 	cfg    Config
+	ledger ledger          // nil if the index keeps none
 	ctx    context.Context //nolint:containedctx // the Follower's life, ended by Close
 	cancel context.CancelFunc
 	done   chan struct{} // closed when run has returned
@@ -75,6 +76,15 @@ type Follower struct {
 	problems problems
 	// confirm: continuity is to be checked once more, soon after the next proof.
 	confirm bool
+	// resumed: what is known is that of a predecessor, and not yet proven.
+	// inherited is the place in the stream where that one stopped, until a history
+	// begins here.
+	resumed   bool
+	inherited *mark
+	// resyncAt is when Resync is heeded again, restoreAt when the index's losses
+	// may be made up for again; restorePause comes after that.
+	resyncAt, restoreAt time.Time
+	restorePause        time.Duration
 }
 
 // Start dials the endpoint and follows it until Close. An error means a mistake
@@ -89,6 +99,7 @@ func Start(ctx context.Context, cfg Config) (*Follower, error) {
 		return nil, fmt.Errorf("follow %s: %w", cfg.Endpoint.Events, err)
 	}
 	f := &Follower{cfg: cfg, done: make(chan struct{}), busy: ReasonStarting, why: ReasonStarting}
+	f.ledger, _ = cfg.Index.(ledger)
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	go f.run(conn)
 	return f, nil
@@ -105,8 +116,10 @@ func (f *Follower) Close() error {
 
 // Resync makes the Follower begin anew: it replays everything that the publisher
 // remembers into an emptied index. It is for a caller who has found that what
-// the index predicts is not what the engine reports. It returns at once; several
-// calls before the replay begins count as one.
+// the index predicts is not what the engine reports. It returns at once and may be
+// called as often as one likes: it begins anew once in [Config.ResyncEvery], and
+// calls that come sooner count as one that waits until then. A publisher that does
+// not remember everything leaves a lower bound of what it does remember.
 func (f *Follower) Resync() { f.ask(&f.resync) }
 
 // Promote declares that what the index holds of a late-joined engine is all
@@ -127,7 +140,7 @@ func (f *Follower) ask(what *bool) {
 func (f *Follower) run(conn Conn) {
 	defer close(f.done)
 	defer f.settle() // Blind, since ctx is over
-	f.target(f.cfg.Endpoint.Rank)
+	f.resume(f.target(f.cfg.Endpoint.Rank))
 	var pause time.Duration
 	for conn != nil {
 		f.alive, f.live, f.hollow, f.up = false, false, false, false
@@ -225,6 +238,11 @@ func (f *Follower) session(conn Conn) error {
 // untilDuty returns a context that ends when duties has something to do.
 func (f *Follower) untilDuty() (context.Context, context.CancelFunc) {
 	until := f.nextCheck
+	f.mu.Lock()
+	if f.resync && f.resyncAt.Before(until) {
+		until = f.resyncAt
+	}
+	f.mu.Unlock()
 	if !f.lostAt.IsZero() && f.heard {
 		if stale := f.lostAt.Add(f.cfg.StaleAfter); stale.Before(until) {
 			until = stale
@@ -234,7 +252,7 @@ func (f *Follower) untilDuty() (context.Context, context.CancelFunc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.wake = cancel
-	if f.resync || f.promote {
+	if (f.resync && !time.Now().Before(f.resyncAt)) || f.promote {
 		cancel()
 	}
 	return ctx, cancel
@@ -273,18 +291,27 @@ func (f *Follower) receive(ctx context.Context, conn Conn) error {
 	return f.ctx.Err()
 }
 
+// asked returns what callers have asked for and is due now.
+func (f *Follower) asked() (resync, promote bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	promote, f.promote = f.promote, false
+	if now := time.Now(); f.resync && !now.Before(f.resyncAt) {
+		resync, f.resync, f.resyncAt = true, false, now.Add(f.cfg.ResyncEvery)
+	}
+	return resync, promote
+}
+
 // duties does what is due beside receiving: requests, staleness, checks.
 func (f *Follower) duties(conn Conn) error {
-	f.mu.Lock()
-	resync, promote := f.resync, f.promote
-	f.resync, f.promote = false, false
-	f.mu.Unlock()
+	resync, promote := f.asked()
 	f.grow()
 	if promote && f.placed {
 		f.whole, f.why, f.recoverable = true, ReasonNone, false
 		for _, t := range f.targets {
 			t.whole, t.why = true, ReasonNone
 		}
+		f.keep()
 	}
 	defer f.settle()
 	due := !time.Now().Before(f.nextCheck)
@@ -306,13 +333,16 @@ func (f *Follower) duties(conn Conn) error {
 		return nil
 	}
 	var err error
-	if resync || !f.placed || f.recoverable {
-		if resync {
-			f.busy = ReasonStarting
-			f.settle()
-		}
+	switch {
+	case resync:
+		f.busy = ReasonStarting
+		f.settle()
 		err = f.restart(conn)
-	} else {
+	case !f.placed || f.recoverable:
+		err = f.restart(conn)
+	case f.wanting() && !time.Now().Before(f.restoreAt):
+		err = f.restore(conn)
+	default:
 		err = f.catchUp(conn)
 	}
 	switch {

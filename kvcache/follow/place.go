@@ -30,6 +30,11 @@ func (f *Follower) place(conn Conn, m Message) error {
 			if err := ask(f.restart); err != nil {
 				return err
 			}
+		case m.Seq == f.next && f.resumed && mayAsk:
+			// It fits, but so may that of another publisher.
+			if err := ask(f.catchUp); err != nil {
+				return err
+			}
 		case m.Seq == f.next:
 			f.accept(m)
 			return nil

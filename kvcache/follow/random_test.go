@@ -27,6 +27,7 @@ type storm struct {
 	fresh bool
 	// complete: a replay can still give the whole history of this engine.
 	complete bool
+	ledger   *ledgerIndex // nil if the index keeps none
 }
 
 func (s *storm) note() {
@@ -103,10 +104,36 @@ func (s *storm) step() string {
 	case p < 94:
 		s.f.Resync()
 		return "resync"
+	case p < 95:
+		s.handOver()
+		return "hand over"
 	default:
 		time.Sleep(time.Duration(s.rng.IntN(20_000)) * time.Millisecond)
 		return "pass"
 	}
+}
+
+// handOver has another Follower go on, perhaps with what was known a while ago.
+func (s *storm) handOver() {
+	if s.ledger == nil {
+		require.NoError(s.t, s.f.Close())
+		s.index.Clear(s.owners[0]) // nobody can tell how far it got
+		s.start()
+		return
+	}
+	blocks, positions := s.ledger.export()
+	if s.rng.IntN(2) == 0 {
+		for range s.rng.IntN(10) {
+			s.publishRandom()
+		}
+		synctest.Wait()
+	}
+	require.NoError(s.t, s.f.Close())
+	if s.rng.IntN(4) == 0 {
+		s.anew(s.pipe.Restart)
+	}
+	s.ledger.restore(blocks, positions)
+	s.start()
 }
 
 // check: whoever is Exact holds what an engine held at that number.
@@ -142,6 +169,9 @@ func TestStorm(t *testing.T) {
 				s.note()
 				for range rng.IntN(10) {
 					s.publishRandom()
+				}
+				if seed%2 == 1 {
+					s.ledger = w.withLedger()
 				}
 				w.start()
 				var last string

@@ -85,12 +85,18 @@ func (f *Follower) postpone() {
 // restart begins anew: everything from number 0, or as far back as the publisher
 // remembers. What is known is cleared when the answer begins, not before, so
 // that an unanswered request costs nothing.
-func (f *Follower) restart(conn Conn) error {
+func (f *Follower) restart(conn Conn) error { return f.replayAll(conn, false) }
+
+// replayAll is restart, except that with whole set it changes nothing and returns
+// errPartial if the publisher no longer remembers everything.
+func (f *Follower) replayAll(conn Conn, whole bool) error {
 	silent := f.placed && f.next == 0 && f.whole // it had published nothing
 	for range maxRebirths {
 		begun := false
 		err := f.replay(conn, 0, func(m Message) error {
 			switch {
+			case !begun && whole && m.Seq > 0:
+				return errPartial
 			case !begun:
 				begun = true
 				f.begin(m.Seq, ReasonWrapped)
@@ -106,6 +112,8 @@ func (f *Follower) restart(conn Conn) error {
 			return nil
 		})
 		switch {
+		case err == nil && !begun && whole:
+			return errPartial
 		case err == nil && !begun && f.live:
 			return f.empty()
 		case err == nil:
@@ -164,7 +172,7 @@ func (f *Follower) begin(seq uint64, why Reason) {
 	f.recent.clear()
 	f.next, f.placed, f.heard = seq, true, true
 	f.base, f.stray = nil, nil
-	f.recoverable, f.unproven = false, false
+	f.recoverable, f.unproven, f.resumed, f.inherited = false, false, false, nil
 	f.count(func(s *Stats) { s.Next = seq })
 }
 
@@ -252,7 +260,7 @@ func (f *Follower) forget(why Reason) {
 	f.clear(why)
 	f.recent.clear()
 	f.placed, f.base, f.stray = false, nil, nil
-	f.recoverable = true
+	f.recoverable, f.resumed, f.inherited = true, false, nil
 	f.settle()
 }
 
@@ -262,10 +270,13 @@ func (f *Follower) doubt(why Reason) {
 	for _, t := range f.targets {
 		t.whole, t.why = false, why
 	}
+	f.keep()
 }
 
 // prove notes that the publisher has just answered in full.
 func (f *Follower) prove() {
 	f.base, f.unproven, f.failedChecks = nil, false, 0
 	f.lostAt = time.Time{}
+	f.resumedProven()
+	f.keep()
 }

@@ -29,6 +29,11 @@ type Stats struct {
 	Restarts uint64
 	// Wraps counts replays that no longer reached back far enough.
 	Wraps uint64
+	// Resumed is 1 if the publisher proved that what was known at the start was of
+	// its own stream, and the Follower went on from there.
+	Resumed uint64
+	// Restores counts attempts to win back what the index's bounds took away.
+	Restores uint64
 	// Replays were asked for; Unanswered of them failed or stood still.
 	Replays, Unanswered uint64
 	// Disconnects counts connections lost.

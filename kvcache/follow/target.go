@@ -20,6 +20,8 @@ type target struct {
 	applied bool
 	trust   kvcache.Trust
 	reason  Reason
+	// told is what the index was told last.
+	told kvcache.Standing
 }
 
 // target returns the owner of rank, nil if there is none.
@@ -34,6 +36,9 @@ func (f *Follower) target(rank int) *target {
 		return nil
 	}
 	t := &target{rank: rank, owner: o, whole: f.whole, why: f.why}
+	if len(f.targets) > 0 {
+		f.adopt(t)
+	}
 	f.targets = append(f.targets, t)
 	return t
 }
@@ -56,13 +61,10 @@ func (f *Follower) clear(why Reason) {
 // holds reports whether somebody else gave o blocks that are no bookings: a
 // predecessor, or a snapshot.
 func (f *Follower) holds(o kvcache.Owner) bool {
-	x, ok := f.cfg.Index.(interface {
-		OwnerStats(o kvcache.Owner) kvcache.OwnerStats
-	})
-	if !ok {
+	if f.ledger == nil {
 		return false
 	}
-	s := x.OwnerStats(o)
+	s := f.ledger.OwnerStats(o)
 	return s.Pairs > s.Provisional || s.Orphans > 0
 }
 
@@ -104,21 +106,25 @@ func (f *Follower) accept(m Message) {
 				f.whole, f.why, f.recoverable = true, ReasonNone, false
 			}
 		}
-		if lessensKnowledge(out.Reason) {
+		if f.lessensKnowledge(out.Reason) {
 			t.whole, t.why = false, ReasonRefused
 		}
 	}
 	if b.Malformed > 0 {
 		t.whole, t.why = false, ReasonMalformed
 	}
+	f.keep()
 }
 
 // lessensKnowledge reports whether the index left out something that another
-// index would have taken, so that it now holds less than the engine.
-func lessensKnowledge(r kvcache.Reason) bool {
+// index would have taken, so that it now holds less than the engine. What its own
+// bounds took away an index with a ledger says itself, see [Follower.short].
+func (f *Follower) lessensKnowledge(r kvcache.Reason) bool {
 	switch r {
-	case kvcache.ReasonLength, kvcache.ReasonBlockSize, kvcache.ReasonOrphanBound, kvcache.ReasonBudget:
+	case kvcache.ReasonLength, kvcache.ReasonBlockSize:
 		return true
+	case kvcache.ReasonOrphanBound, kvcache.ReasonBudget:
+		return f.ledger == nil
 	default:
 		return false
 	}
@@ -129,6 +135,10 @@ func (f *Follower) settle() {
 	defer f.report()
 	for _, t := range f.targets {
 		trust, reason := f.judge(t)
+		f.stand(t, trust, reason)
+		if short := f.short(t); trust == kvcache.Exact && short != kvcache.NoReason {
+			trust, reason = kvcache.Resyncing, Reason(short.String()) // as the index has it of itself
+		}
 		if trust == t.trust && reason == t.reason {
 			continue
 		}
@@ -140,7 +150,6 @@ func (f *Follower) settle() {
 		if trust == from {
 			continue
 		}
-		f.cfg.Index.SetTrust(t.owner, trust)
 		attrs := []slog.Attr{
 			slog.Int("rank", t.rank), slog.String("from", from.String()), slog.String("to", trust.String()),
 		}
@@ -152,6 +161,20 @@ func (f *Follower) settle() {
 			f.cfg.OnTrust(Change{Rank: t.rank, Owner: t.owner, From: from, To: trust, Reason: reason})
 		}
 	}
+}
+
+// stand tells the index.
+func (f *Follower) stand(t *target, trust kvcache.Trust, reason Reason) {
+	st := kvcache.Standing{Trust: trust, Reason: string(reason)}
+	switch {
+	case st == t.told:
+		return
+	case f.ledger != nil && (trust != kvcache.Blind || t.told.Trust != kvcache.Blind):
+		f.ledger.SetStanding(t.owner, st)
+	case trust != t.told.Trust:
+		f.cfg.Index.SetTrust(t.owner, trust)
+	}
+	t.told = st
 }
 
 // maxFailedChecks in a row, with no message between them, end Exact: silence is
