@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
@@ -76,11 +77,24 @@ type attemptBody struct {
 	member *fleet.Member
 	// failure: the answer, however whole, is none that speaks for the worker.
 	failure bool
+	// idle bounds each read if it is positive; watch is the timer for it.
+	idle  time.Duration
+	watch *time.Timer
 }
 
 func (b *attemptBody) Read(p []byte) (int, error) {
 	b.sel.hold()
+	switch {
+	case b.idle <= 0:
+	case b.watch == nil:
+		b.watch = time.AfterFunc(b.idle, func() { b.cancel(errIdle) })
+	default:
+		b.watch.Reset(b.idle)
+	}
 	n, err := b.ReadCloser.Read(p)
+	if b.watch != nil {
+		b.watch.Stop()
+	}
 	b.sel.Touch()
 	switch {
 	case err == nil:

@@ -44,6 +44,8 @@ type DecisionCandidate struct {
 	policy.Candidate
 	// TrustState is the candidate's [kvcache.Trust] by name.
 	TrustState string `json:"trust"`
+	// TrustReason says why that is less than it could be, "" where it isn't.
+	TrustReason string `json:"trust_reason,omitempty"`
 	// Place is the candidate's rank in the plan from 1; 0 if it was dropped.
 	Place int `json:"place"`
 	// DroppedBy is the rule and condition that dropped it.

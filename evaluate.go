@@ -107,7 +107,7 @@ func (s *Selection) adapterOn(m *fleet.Member) string {
 // evaluate fills ev, fresh from the pool but for its keys, for the request as
 // things stand now. The caller holds pickMu so that what it sees includes every
 // earlier pick.
-func (r *Router) evaluate(s *Selection, ev *evaluation) {
+func (r *Router) evaluate(s *Selection, ev *evaluation, attempt int, dry bool) {
 	now := r.opts.now()
 	for _, m := range r.fleet.Snapshot().ForModel(s.parsed.model) {
 		if m.Routable() && !s.wasTried(m.ID()) {
@@ -116,6 +116,7 @@ func (r *Router) evaluate(s *Selection, ev *evaluation) {
 	}
 	r.match(ev)
 	q := s.prompt()
+	q.Attempt, q.DryRun = attempt, dry
 	for i := range ev.places {
 		ev.places[i].Hit = ev.hits[i]
 		ev.Add(&q, &ev.places[i])
@@ -262,7 +263,10 @@ func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Tim
 		Took:       r.opts.now().Sub(began),
 	}
 	for i := range ev.Candidates {
-		d.Candidates[i] = DecisionCandidate{Candidate: ev.Candidates[i], TrustState: ev.Candidates[i].Trust.String()}
+		d.Candidates[i] = DecisionCandidate{
+			Candidate: ev.Candidates[i], TrustState: ev.Candidates[i].Trust.String(),
+			TrustReason: ev.refs[i].home.degraded(ev.Candidates[i].Trust),
+		}
 	}
 	for place, i := range ev.Plan.Order {
 		d.Candidates[i].Place = place + 1
@@ -272,9 +276,8 @@ func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Tim
 	}
 	if len(ev.Plan.Order) > 0 {
 		d.Chosen = ev.Plan.Order[0]
-		d.Degradations = append(d.Degradations, ev.refs[d.Chosen].home.degraded()...)
-		if ev.Candidates[d.Chosen].Trust == kvcache.Suspect {
-			d.Degradations = append(d.Degradations, "cache not counted on: "+reasonSuspect)
+		if c := d.Winner(); c.TrustReason != "" {
+			d.Degradations = append(d.Degradations, c.TrustReason)
 		}
 	}
 	return d

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"time"
 
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/fleet"
@@ -35,8 +34,8 @@ func startRouter(engine *httptest.Server, opts ...kvsteer.Option) (*kvsteer.Rout
 	if err != nil {
 		panic(err)
 	}
-	for workers.Snapshot().Routable() == 0 {
-		time.Sleep(time.Millisecond)
+	if err := workers.WaitReady(context.Background()); err != nil {
+		panic(err)
 	}
 	router, err := kvsteer.New(append([]kvsteer.Option{kvsteer.WithFleet(workers)}, opts...)...)
 	if err != nil {

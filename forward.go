@@ -138,6 +138,9 @@ func (t *Transport) send(req *http.Request, m *fleet.Member, booking *fleet.Book
 	if err != nil {
 		return nil, err
 	}
+	if retryable(resp.StatusCode) && resp.StatusCode != http.StatusTooManyRequests {
+		m.ReportFailure(&statusError{status: resp.StatusCode})
+	}
 	relocate(resp, m.URL())
 	if resp.Body == nil || resp.Body == http.NoBody {
 		return resp, nil // nobody need come back to close it

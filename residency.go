@@ -49,22 +49,26 @@ func (h *residence) owner(rank int) kvcache.Owner {
 	return h.owners[rank]
 }
 
-func (h *residence) degraded() []string {
-	if h == nil {
-		return []string{"cache unknown: the worker was only just discovered"}
-	}
-	if h.degradation != "" {
-		return []string{h.degradation}
-	}
-	if h.silence.silent.Load() {
-		return []string{"cache approximate: " + reasonSilent}
+// degraded says why the cache state of the worker, trusted as t says, is less than
+// exact; "" where it isn't. It is asked for each candidate of each decision, and
+// allocates only where a stream of events is broken.
+func (h *residence) degraded(t kvcache.Trust) string {
+	switch {
+	case h == nil:
+		return "cache unknown: the worker was only just discovered"
+	case t == kvcache.Suspect:
+		return "cache not counted on: " + reasonSuspect
+	case h.degradation != "":
+		return h.degradation
+	case h.silence.silent.Load():
+		return "cache approximate: " + reasonSilent
 	}
 	for _, f := range h.followers {
 		if p := f.Problem(); p != "" {
-			return []string{"cache approximate: " + p}
+			return "cache approximate: " + p
 		}
 	}
-	return nil
+	return ""
 }
 
 func newResidency(index *kvcache.Index, opts *options) *residency {

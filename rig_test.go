@@ -49,6 +49,7 @@ type rigConfig struct {
 	worker    func(i int, w *fleet.Worker)
 	options   []kvsteer.Option
 	transport kvsteer.TransportOptions
+	probes    time.Duration // between health checks of scripted workers
 }
 
 func newRig(t *testing.T, c rigConfig) *rig {

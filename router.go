@@ -263,7 +263,7 @@ func (r *Router) pick(s *Selection, number int) *Error {
 func (r *Router) look(s *Selection, ev *evaluation) {
 	r.pickMu.Lock()
 	defer r.pickMu.Unlock()
-	r.evaluate(s, ev)
+	r.evaluate(s, ev, 1, true)
 }
 
 // choose evaluates and books, and returns the decision's number; 0 if nobody
@@ -271,7 +271,7 @@ func (r *Router) look(s *Selection, ev *evaluation) {
 func (r *Router) choose(s *Selection, ev *evaluation, number int) uint64 {
 	r.pickMu.Lock()
 	defer r.pickMu.Unlock()
-	r.evaluate(s, ev)
+	r.evaluate(s, ev, number, false)
 	if len(ev.Plan.Order) == 0 {
 		return 0
 	}

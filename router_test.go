@@ -197,7 +197,7 @@ func TestForgottenSelectionsAreReaped(t *testing.T) {
 	require.True(t, o.Reaped)
 	require.Error(t, o.Err)
 	r.idle()
-	require.Contains(t, logs.String(), "never ended")
+	require.Eventually(t, func() bool { return strings.Contains(logs.String(), "never ended") }, wait, tick)
 }
 
 func TestExplainReservesNothing(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 type worker struct {
 	models []string // served; testModel if nil
 	serve  http.HandlerFunc
+	health http.HandlerFunc // always well if nil
 }
 
 // newScripted is newRig over such workers, named s0, s1 and so on.
@@ -35,7 +36,11 @@ func newScripted(t *testing.T, c rigConfig, workers ...worker) *rig {
 			models = []string{testModel}
 		}
 		mux := http.NewServeMux()
-		mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
+		health := w.health
+		if health == nil {
+			health = func(http.ResponseWriter, *http.Request) {}
+		}
+		mux.HandleFunc("GET /health", health)
 		mux.HandleFunc("/", w.serve)
 		for _, admin := range []string{"/metrics", "GET /v1/models", "/server_info", "/get_server_info"} {
 			mux.HandleFunc(admin, http.NotFound)
@@ -46,9 +51,13 @@ func newScripted(t *testing.T, c rigConfig, workers ...worker) *rig {
 		t.Cleanup(srv.Close)
 		described = append(described, fleet.Worker{Name: fmt.Sprintf("s%d", i), URL: srv.URL, Models: models})
 	}
-	f, err := fleet.New(fleet.Options{
+	o := fleet.Options{
 		Discoverer: fleet.Static(described...), ProbeInterval: 50 * time.Millisecond, ScrapeInterval: -1,
-	})
+	}
+	if c.probes > 0 {
+		o.ProbeInterval = c.probes
+	}
+	f, err := fleet.New(o)
 	require.NoError(t, err)
 	r.fleet = f
 	opts := append([]kvsteer.Option{kvsteer.WithFleet(f), kvsteer.WithSeed(1), kvsteer.WithHooks(r.observed)}, c.options...)

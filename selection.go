@@ -68,6 +68,9 @@ type attempt struct {
 	assumed  *time.Timer // ends the prefill of a request whose first token nobody sees
 	ttft     time.Duration
 	target   Target
+	// cancel ends the request on its way to the worker, for a Transport whose
+	// caller forgot it; nil if somebody else sends.
+	cancel context.CancelCauseFunc
 }
 
 func (a *attempt) release() {
@@ -156,6 +159,9 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 
 	r := s.router
 	r.live.remove(s)
+	if reaped && a.cancel != nil {
+		a.cancel(errReaped) // nobody reads the answer: the worker need not go on
+	}
 	if s.auditable() {
 		r.audit(&a, u)
 	}
@@ -216,8 +222,10 @@ func (s *Selection) Next(ctx context.Context, cause error) error {
 	return nil
 }
 
-func (s *Selection) member() *fleet.Member {
+// drive says how the current attempt can be cut off, and returns its worker.
+func (s *Selection) drive(cancel context.CancelCauseFunc) *fleet.Member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.attempt.cancel = cancel
 	return s.attempt.member
 }

@@ -31,6 +31,7 @@ type Transport struct {
 	base      http.RoundTripper
 	ask       bool // for usage in streams
 	firstByte time.Duration
+	idle      time.Duration
 	forward   func(r *http.Request) bool
 }
 
@@ -48,6 +49,11 @@ type TransportOptions struct {
 	// Then the next worker is tried. 0 means 30 minutes; negative means that only
 	// the request's context bounds it.
 	FirstByteTimeout time.Duration
+	// IdleTimeout bounds the wait for more of an answer that has begun. Then the
+	// answer ends with an error: it is too late to try another worker. Engines
+	// pause a stream while they preempt its request, seldom for a minute. 0 means
+	// 10 minutes; negative means that only the request's context bounds it.
+	IdleTimeout time.Duration
 	// Forward says which requests that carry no prompt go to a worker at all; the
 	// others are answered with a CodeNotForwarded. Nil means [DefaultForward].
 	Forward func(r *http.Request) bool
@@ -56,11 +62,15 @@ type TransportOptions struct {
 // errFirstByte is why an attempt is given up whose worker went silent.
 var errFirstByte = errors.New("kvsteer: the worker sent nothing within FirstByteTimeout")
 
+// errIdle is why an answer is cut off that stopped in the middle.
+var errIdle = errors.New("kvsteer: the worker sent nothing more within IdleTimeout")
+
 // errUnhandled is why a Selection ends whose Transport panicked.
 var errUnhandled = errors.New("kvsteer: the base transport panicked")
 
 const (
 	defaultFirstByte   = 30 * time.Minute
+	defaultIdle        = 10 * time.Minute
 	dialTimeout        = 5 * time.Second
 	tlsTimeout         = 10 * time.Second
 	idlePerWorker      = 512
@@ -88,11 +98,15 @@ func NewTransport(r *Router, o TransportOptions) *Transport {
 	if o.FirstByteTimeout == 0 {
 		o.FirstByteTimeout = defaultFirstByte
 	}
+	if o.IdleTimeout == 0 {
+		o.IdleTimeout = defaultIdle
+	}
 	if o.Forward == nil {
 		o.Forward = DefaultForward
 	}
 	return &Transport{
-		router: r, base: base, ask: !o.KeepStreamOptions, firstByte: o.FirstByteTimeout, forward: o.Forward,
+		router: r, base: base, ask: !o.KeepStreamOptions, firstByte: o.FirstByteTimeout, idle: o.IdleTimeout,
+		forward: o.Forward,
 	}
 }
 
@@ -175,7 +189,7 @@ func (t *Transport) attempt(req *http.Request, sel *Selection) (*http.Response, 
 	}
 	sel.hold()
 	defer sel.Touch()
-	member := sel.member()
+	member := sel.drive(cancel)
 	out, swallow := t.outgoing(req.WithContext(ctx), sel)
 	resp, err := t.base.RoundTrip(out)
 	if err != nil {
@@ -191,7 +205,11 @@ func (t *Transport) attempt(req *http.Request, sel *Selection) (*http.Response, 
 	}
 	resp.Body = body
 	if body.failure {
-		return resp, &statusError{status: resp.StatusCode}
+		cause := &statusError{status: resp.StatusCode}
+		if resp.StatusCode != http.StatusTooManyRequests { // which is no sign of ill health
+			blame(req, member, cause)
+		}
+		return resp, cause
 	}
 	if resp.StatusCode == http.StatusOK {
 		// Nothing reaches the client before the first byte is here, so that until then
@@ -201,6 +219,7 @@ func (t *Transport) attempt(req *http.Request, sel *Selection) (*http.Response, 
 	if err == nil && timer != nil && !timer.Stop() {
 		err = errFirstByte // it went off at the last moment, and cancelled what is to come
 	}
+	body.idle = t.idle
 	if err != nil {
 		_ = body.Close() // err says more
 		blame(req, member, err)
@@ -233,7 +252,7 @@ func departed(req *http.Request) error {
 
 // blame reports a failure to the fleet, unless it is the sender's own doing.
 func blame(req *http.Request, m *fleet.Member, err error) {
-	if departed(req) == nil {
+	if departed(req) == nil && !errors.Is(err, errReaped) {
 		m.ReportFailure(err)
 	}
 }

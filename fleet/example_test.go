@@ -2,8 +2,10 @@ package fleet_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http/httptest"
+	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
 )
@@ -27,6 +29,24 @@ func ExampleNew() {
 		fmt.Println(m.Name(), m.Engine(), m.MaxModelLen("qwen3"))
 	}
 	// Output: gpu-0 vllm 4096
+}
+
+// What keeps a fleet from being ready is in the error.
+func ExampleFleet_WaitReady() {
+	f, err := fleet.New(fleet.Options{Discoverer: fleet.Static()}) // an inventory that lists nobody
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer f.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	err = f.WaitReady(ctx)
+	fmt.Println(errors.Is(err, fleet.ErrNotReady))
+	fmt.Println(err)
+	// Output:
+	// true
+	// fleet: no healthy worker: context deadline exceeded; no workers are known
 }
 
 func ExampleMember_TryBegin() {

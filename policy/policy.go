@@ -35,6 +35,12 @@ type Request struct {
 	API string
 	// PromptTokens is exact or estimated, as the decision says.
 	PromptTokens int
+	// Attempt counts from 1: later ones choose again for a request whose worker
+	// failed, which is not among the candidates.
+	Attempt int
+	// DryRun: the question is what would be chosen, and nothing will be sent. A
+	// policy that counts its choices does not count this one, nor later attempts.
+	DryRun bool
 }
 
 // Candidate is one backend that could serve the request, in plain numbers.

@@ -57,6 +57,24 @@ func TestRoundRobinTakesTurns(t *testing.T) {
 	require.Empty(t, plan.Order)
 }
 
+// Questions and second attempts take nobody's turn.
+func TestRoundRobinCountsWhatIsSent(t *testing.T) {
+	t.Parallel()
+	cands := []policy.Candidate{{Name: "a"}, {Name: "b"}, {Name: "c"}}
+	var rr policy.RoundRobin
+	var plan policy.Plan
+	first := func(req policy.Request, cands []policy.Candidate) string {
+		rr.Evaluate(&req, cands, &plan)
+		return cands[plan.Order[0]].Name
+	}
+	require.Equal(t, "a", first(policy.Request{DryRun: true}, cands))
+	require.Equal(t, "a", first(policy.Request{DryRun: true}, cands))
+	require.Equal(t, "a", first(policy.Request{Attempt: 1}, cands))
+	require.Equal(t, "b", first(policy.Request{DryRun: true}, cands))
+	require.Equal(t, "c", first(policy.Request{Attempt: 2}, cands[1:]), "the second of b and c")
+	require.Equal(t, "b", first(policy.Request{Attempt: 1}, cands))
+}
+
 func ExampleDefault() {
 	cands := []policy.Candidate{
 		{Name: "a", PredictedTTFT: 900 * time.Millisecond},

@@ -18,7 +18,7 @@ type RoundRobin struct {
 }
 
 // Evaluate implements [Policy].
-func (r *RoundRobin) Evaluate(_ *Request, candidates []Candidate, plan *Plan) {
+func (r *RoundRobin) Evaluate(req *Request, candidates []Candidate, plan *Plan) {
 	plan.reset(RoundRobinRule)
 	for i := range candidates {
 		if candidates[i].Type != Local {
@@ -35,7 +35,11 @@ func (r *RoundRobin) Evaluate(_ *Request, candidates []Candidate, plan *Plan) {
 		x, y := &candidates[a], &candidates[b]
 		return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.Rank, y.Rank))
 	})
-	rotateLeft(plan.Order, int((r.turn.Add(1)-1)%n))
+	turn := r.turn.Load() // what comes next
+	if req.Attempt <= 1 && !req.DryRun {
+		turn = r.turn.Add(1) - 1
+	}
+	rotateLeft(plan.Order, int(turn%n))
 }
 
 // rotateLeft moves the first k elements to the end, in place.

@@ -19,6 +19,9 @@ type Prompt struct {
 	Estimated bool
 	// Bypass: engines compute all of it, cached or not.
 	Bypass bool
+	// Attempt counts from 1. DryRun: nothing will be sent.
+	Attempt int
+	DryRun  bool
 }
 
 // Place is what is known of one candidate: a data-parallel rank of a worker.
@@ -146,6 +149,8 @@ func (r *Round) Predict(p Predictor) {
 // Choose lets p order the candidates. An empty Plan.Order means that nobody is to
 // get the prompt.
 func (r *Round) Choose(q *Prompt, p policy.Policy) {
-	req := policy.Request{Model: q.Model, API: q.API, PromptTokens: q.Tokens}
+	req := policy.Request{
+		Model: q.Model, API: q.API, PromptTokens: q.Tokens, Attempt: max(q.Attempt, 1), DryRun: q.DryRun,
+	}
 	p.Evaluate(&req, r.Candidates, &r.Plan)
 }

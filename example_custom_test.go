@@ -1,0 +1,92 @@
+package kvsteer_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
+	"github.com/kvsteer/kvsteer/policy"
+)
+
+// reserved keeps workers labelled "reserved" for one model, and else does what
+// the default does.
+type reserved struct {
+	policy.Default
+
+	model string
+}
+
+func (p reserved) Evaluate(req *policy.Request, candidates []policy.Candidate, plan *policy.Plan) {
+	p.Default.Evaluate(req, candidates, plan)
+	plan.Rule = "reserved workers"
+	if req.Model == p.model {
+		return
+	}
+	plan.Order = slices.DeleteFunc(plan.Order, func(i int) bool {
+		if candidates[i].Labels["pool"] != "reserved" {
+			return false
+		}
+		plan.Dropped = append(plan.Dropped, policy.Drop{Index: i, Rule: plan.Rule, Condition: "reserved for " + p.model})
+		return true
+	})
+}
+
+// A policy of your own orders candidates, from plain numbers. It must not keep or
+// change what it is given.
+func ExampleWithPolicy() {
+	engine := startEngine()
+	defer engine.Close()
+	router, workers := startRouter(engine, kvsteer.WithPolicy(reserved{model: "qwen3-coder"}))
+	defer workers.Close()
+	defer router.Close()
+
+	d, err := router.Explain(context.Background(), chat("Hi"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(d.Winner().Name, "by rule", d.Rule)
+	// Output: gpu-0 by rule reserved workers
+}
+
+// letters is a tokenizer of your own: here each byte is a token.
+type letters struct{}
+
+func (letters) Kind() prompt.SourceKind { return prompt.SourceLocal }
+
+func (letters) Encode(_ context.Context, r *prompt.Request) (prompt.Encoding, error) {
+	text, ok := r.Object.Value("prompt").Str()
+	if r.API != prompt.Completions || !ok {
+		// The next source is asked. The phrase is shown in decisions.
+		return prompt.Encoding{}, prompt.ReasonError("only completions of one text")
+	}
+	ids := make([]uint32, len(text))
+	for i := range len(text) {
+		ids[i] = uint32(text[i])
+	}
+	return prompt.Encoding{Source: prompt.SourceLocal, Tokens: ids, Count: len(ids)}, nil
+}
+
+// A source of your own says which token ids a prompt has. They must be the
+// engine's, or nothing will match.
+func ExampleWithEncoder() {
+	engine := startEngine()
+	defer engine.Close()
+	encoder := prompt.NewEncoder(prompt.Options{Sources: []prompt.Source{letters{}}})
+	defer encoder.Close()
+	router, workers := startRouter(engine, kvsteer.WithEncoder(encoder))
+	defer workers.Close()
+	defer router.Close()
+
+	d, err := router.Explain(context.Background(), &kvsteer.Request{
+		API: kvsteer.Completions, Body: []byte(`{"model":"qwen3","prompt":"Once upon a time"}`),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(d.PromptTokens, "tokens from", d.TokenSource)
+	// Output: 16 tokens from local
+}
