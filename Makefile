@@ -19,7 +19,7 @@ VULN      := $(TOOLS)/govulncheck
 PLATFORMS := darwin/arm64 windows/amd64 linux/386 linux/arm64
 
 # $(call each,command) runs a command in every module and stops at the first that fails.
-each = @set -e; for m in $(MODULES); do echo "== $$m: $(1)"; (cd $$m && $(1)); done
+each = @set -e; for m in $(MODULES); do echo "== $$m: $(1)"; (eval "$$(scripts/hftok-env.sh $$m)"; cd $$m && $(1)); done
 
 .DEFAULT_GOAL := help
 .PHONY: help
@@ -46,6 +46,10 @@ build: ## Build every package of every module, without cgo
 .PHONY: test-deps
 test-deps: ## Install libzmq and a C compiler if they are missing (apt-get), or say what to install
 	@scripts/test-deps.sh
+
+.PHONY: hftok-lib
+hftok-lib: ## Build the native library of kvcache/hftok with cargo, into the cache, and print the CGO_LDFLAGS to link it
+	@scripts/hftok-lib.sh
 
 .PHONY: test-root
 test-root: ## Test the root module without cgo: what needs nothing but Go

@@ -3,13 +3,23 @@
 # detector and the cgo modules), and libzmq with its pkg-config file (kvcache/zmq).
 # Installs what is missing where apt-get may be used; says what to install elsewhere.
 set -eu
+cd "$(dirname "$0")/.."
 
 missing=
 cc=$(go env CC)
 command -v "${cc%% *}" >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
 command -v pkg-config >/dev/null 2>&1 || missing="$missing pkg-config"
 pkg-config --exists libzmq 2>/dev/null || missing="$missing libzmq3-dev"
-[ -n "$missing" ] || exit 0
+
+# The library of kvcache/hftok is built from source, which takes cargo and some
+# minutes; without it that module alone is tested without cgo.
+hftok() {
+	scripts/hftok-lib.sh have >/dev/null && exit 0
+	command -v cargo >/dev/null 2>&1 && scripts/hftok-lib.sh >/dev/null && exit 0
+	echo 'kvcache/hftok will be tested without its library, for want of cargo or of its registry: make hftok-lib says more'
+	exit 0
+}
+[ -n "$missing" ] || hftok
 
 by_hand() {
 	cat >&2 <<EOF
@@ -32,3 +42,4 @@ echo "installing$missing"
 # shellcheck disable=SC2086 # both are lists of words
 $as_root env DEBIAN_FRONTEND=noninteractive sh -c "apt-get -qq -o Acquire::Retries=3 update && apt-get -qq -o Acquire::Retries=3 install -y --no-install-recommends $missing" </dev/null ||
 	by_hand "apt-get failed"
+hftok
