@@ -290,6 +290,7 @@ type tap struct {
 	froms  []uint64
 	asked  func()                 // called before each request
 	before func(m follow.Message) // called before each replayed message is handed on
+	shy    bool                   // connections never say that they are up
 }
 
 func (t *tap) Dial(ctx context.Context, ep follow.Endpoint) (follow.Conn, error) {
@@ -309,6 +310,13 @@ func (t *tap) replays() []uint64 {
 type tapConn struct {
 	follow.Conn
 	tap *tap
+}
+
+func (c *tapConn) Link() follow.Link {
+	if c.tap.shy {
+		return follow.Link{}
+	}
+	return c.Conn.Link()
 }
 
 func (c *tapConn) Replay(ctx context.Context, from uint64, fn func(follow.Message) error) error {

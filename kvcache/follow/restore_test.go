@@ -118,7 +118,7 @@ func TestNoRestoreInVain(t *testing.T) {
 func TestResyncIsLimited(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
-		w.cfg.ResyncEvery = 5 * time.Minute
+		w.cfg.ResyncEvery, w.cfg.CheckEvery = 5*time.Minute, time.Hour
 		w.start()
 		w.publish("S1", "S2")
 		before := w.index.clears

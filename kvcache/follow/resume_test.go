@@ -51,6 +51,19 @@ func TestResume(t *testing.T) {
 	})
 }
 
+// An engine that says nothing more is followed all the same.
+func TestResumeInSilence(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		x := w.withLedger()
+		w.start()
+		w.publish("S1")
+		w.succeed(x, func() {})
+		w.expectExact()
+		w.expectBlocks(1)
+	})
+}
+
 // Whatever is not the continuation of what was known is begun anew.
 func TestResumeOfAnother(t *testing.T) {
 	t.Parallel()
@@ -141,16 +154,13 @@ func TestResumeUnanswered(t *testing.T) {
 		x := w.withLedger()
 		w.start()
 		w.publish("S1", "S2")
-		w.succeed(x, func() { require.NoError(w.t, w.pipe.Close()); w.truth = set{} })
-		w.pipe = nil
-		w.open(follow.PipeOptions{})
+		w.cfg.Transport = &tap{Transport: w.hub, shy: true}
+		w.succeed(x, func() { w.restart(w.pipe.Restart) })
 		w.pipe.Lose(2)
-		for _, text := range []string{"S7", "S8", "S9"} {
-			w.publishRank(-1, text)
-		}
-		synctest.Wait()
+		w.publish("S7", "S8", "S9")
 		w.expectExact()
 		w.expectBlocks(7, 8, 9)
+		assert.Equal(t, []string{"exact"}, w.trusts(), "trusted no sooner")
 	})
 }
 
