@@ -28,8 +28,6 @@ type evaluation struct {
 	places []steer.Place
 	owners []kvcache.Owner
 	hits   []kvcache.Hit
-	keys   []keyset
-	used   int // of keys
 	asks   asks
 }
 
@@ -38,14 +36,7 @@ type ref struct {
 	member *fleet.Member
 	home   *residence
 	owner  kvcache.Owner
-	keys   int // index into evaluation.keys
-}
-
-// keyset is the prompt's block keys for one block size and adapter.
-type keyset struct {
-	block   int
-	adapter string
-	keys    []kvcache.Key
+	keys   int // index into keys.sets
 }
 
 func (ev *evaluation) reset() {
@@ -55,45 +46,6 @@ func (ev *evaluation) reset() {
 	clear(ev.asks.in)
 	ev.refs, ev.places = ev.refs[:0], ev.places[:0]
 	ev.owners, ev.hits = ev.owners[:0], ev.hits[:0]
-	ev.used = 0
-}
-
-// keysFor returns the index of the keyset, computing it at its first use.
-func (ev *evaluation) keysFor(s *Selection, block int, adapter string) int {
-	for i := range ev.keys[:ev.used] {
-		if k := &ev.keys[i]; k.block == block && k.adapter == adapter {
-			return i
-		}
-	}
-	if ev.used == len(ev.keys) {
-		ev.keys = append(ev.keys, keyset{})
-	}
-	k := &ev.keys[ev.used]
-	k.block, k.adapter = block, adapter
-	k.keys = s.keys(k.keys[:0], block, adapter)
-	ev.used++
-	return ev.used - 1
-}
-
-// hash computes the prompt's keys for the workers that there are, before pickMu is
-// taken: hashing is what takes long.
-func (r *Router) hash(s *Selection, ev *evaluation) {
-	for _, m := range r.fleet.Snapshot().ForModel(s.parsed.model) {
-		home, adapter := r.residency.of(m.ID()), s.adapterOn(m)
-		for rank := range m.Ranks() {
-			ev.keysFor(s, r.blockSize(home.owner(rank), m), adapter)
-		}
-	}
-}
-
-// keys appends the prompt's block keys to dst.
-func (s *Selection) keys(dst []kvcache.Key, block int, adapter string) []kvcache.Key {
-	h := kvcache.Hasher{BlockSize: block}
-	scope := kvcache.Scope{Adapter: adapter, Salt: s.parsed.salt}
-	if s.enc.Source == prompt.SourceBytes {
-		return h.ByteKeys(dst, s.enc.Bytes, scope)
-	}
-	return h.Keys(dst, s.enc.Tokens, scope, s.enc.Items)
 }
 
 // adapterOn is the adapter that the request's model is on m, "" for a base model.
@@ -104,8 +56,7 @@ func (s *Selection) adapterOn(m *fleet.Member) string {
 	return ""
 }
 
-// evaluate fills ev, fresh from the pool but for its keys, for the request as
-// things stand now. The caller holds pickMu so that what it sees includes every
+// evaluate fills ev, fresh from the pool, for the request as things stand now. The caller holds pickMu so that what it sees includes every
 // earlier pick.
 func (r *Router) evaluate(s *Selection, ev *evaluation, attempt int, dry bool) {
 	now := r.opts.now()
@@ -114,7 +65,7 @@ func (r *Router) evaluate(s *Selection, ev *evaluation, attempt int, dry bool) {
 			r.gather(s, ev, m, now)
 		}
 	}
-	r.match(ev)
+	r.match(s, ev)
 	q := s.prompt()
 	q.Attempt, q.DryRun = attempt, dry
 	for i := range ev.places {
@@ -167,7 +118,7 @@ func (r *Router) gather(s *Selection, ev *evaluation, m *fleet.Member, now time.
 		owner := home.owner(rank)
 		block := r.blockSize(owner, m)
 		ev.refs = append(ev.refs, ref{
-			member: m, home: home, owner: owner, keys: ev.keysFor(s, block, adapter),
+			member: m, home: home, owner: owner, keys: s.keys.of(s, block, adapter),
 		})
 		ev.owners = append(ev.owners, owner)
 		place := steer.Place{
@@ -199,14 +150,14 @@ func (r *Router) blockSize(owner kvcache.Owner, m *fleet.Member) int {
 
 // match looks the prompt up for every candidate. Candidates that share a keyset
 // are asked for together; they usually all do.
-func (r *Router) match(ev *evaluation) {
+func (r *Router) match(s *Selection, ev *evaluation) {
 	ev.hits = append(ev.hits[:0], make([]kvcache.Hit, len(ev.refs))...)
 	for start := 0; start < len(ev.refs); {
 		end := start + 1
 		for end < len(ev.refs) && ev.refs[end].keys == ev.refs[start].keys {
 			end++
 		}
-		r.index.Match(ev.keys[ev.refs[start].keys].keys, ev.owners[start:end], ev.hits[start:end])
+		r.index.Match(s.keys.sets[ev.refs[start].keys].keys, ev.owners[start:end], ev.hits[start:end])
 		start = end
 	}
 }
@@ -218,7 +169,7 @@ func (r *Router) book(s *Selection, ev *evaluation, number int) {
 	rf, c := &ev.refs[i], &ev.Candidates[i]
 	f := ev.asks.in[i]
 	// Not for long: an attempt may fail. What is answered is kept, see keep.
-	r.index.Book(rf.owner, ev.keys[rf.keys].keys, r.opts.bookTTL)
+	r.index.Book(rf.owner, s.keys.sets[rf.keys].keys, r.opts.bookTTL)
 	s.attempt = attempt{
 		number: number, began: r.opts.now(), member: rf.member, rank: c.Rank, owner: rf.owner,
 		booking: rf.member.Begin(c.Rank, fleet.Work{
@@ -226,7 +177,7 @@ func (r *Router) book(s *Selection, ev *evaluation, number int) {
 			PrefillPairs:  int64(AttentionPairs(f.Uncached, f.Cached)),
 			PromptTokens:  s.enc.Count,
 		}),
-		features: f, prompt: s.enc.Count, cached: ev.Indexed[i], block: ev.places[i].BlockSize, adapter: ev.keys[rf.keys].adapter,
+		features: f, prompt: s.enc.Count, cached: ev.Indexed[i], block: ev.places[i].BlockSize, keys: rf.keys,
 		inferred: c.Trust <= kvcache.Approximate,
 		target:   Target{Worker: c.Name, Instance: c.Instance, Rank: c.Rank, URL: rf.member.URL()},
 	}
@@ -248,9 +199,7 @@ func (r *Router) keep(s *Selection) {
 		return
 	}
 	a.inferred = false
-	ev := r.evaluation()
-	defer r.release(ev)
-	r.index.Book(a.owner, ev.keys[ev.keysFor(s, a.block, a.adapter)].keys, r.opts.approxTTL)
+	r.index.Book(a.owner, s.keys.sets[a.keys].keys, r.opts.approxTTL)
 }
 
 // decide records the evaluation.

@@ -30,7 +30,8 @@ type Router struct {
 	index     *kvcache.Index
 	residency *residency
 	live      liveSet
-	scratch   sync.Pool
+	scratch   sync.Pool     // of *evaluation
+	keyPool   sync.Pool     // of *keys
 	engineAt  atomic.Uint32 // whose tokenizer is asked next
 
 	// pickMu makes looking, choosing and booking one step: see docs/adr/0002. It
@@ -78,6 +79,7 @@ func New(opts ...Option) (*Router, error) {
 	r.rng = rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // as above
 	r.index = kvcache.NewIndex(o.index)
 	r.scratch.New = func() any { return &evaluation{Round: steer.Round{Weights: &r.opts.weights}} }
+	r.keyPool.New = func() any { return new(keys) }
 	r.residency = newResidency(r.index, &r.opts)
 	r.residency.watch(o.fleet)
 	r.wg.Go(r.reap)
@@ -137,7 +139,8 @@ func (r *Router) Explain(ctx context.Context, req *Request) (*Decision, error) {
 	}
 	ev := r.evaluation()
 	defer r.release(ev)
-	r.hash(s, ev)
+	defer s.forget()
+	r.hash(s)
 	r.look(s, ev)
 	d := r.decide(s, ev, 1, s.began)
 	if len(ev.Plan.Order) == 0 {
@@ -245,7 +248,7 @@ func (r *Router) pick(s *Selection, number int) *Error {
 	}
 	ev := r.evaluation()
 	defer r.release(ev)
-	r.hash(s, ev)
+	r.hash(s)
 	id := r.choose(s, ev, number)
 	if id == 0 {
 		return r.nobody(s, ev)

@@ -45,6 +45,7 @@ type Selection struct {
 	prev, next *Selection
 
 	mu       sync.Mutex
+	keys     *keys // until the first token or the end
 	attempt  attempt
 	tried    []string
 	decision *Decision
@@ -60,10 +61,10 @@ type attempt struct {
 	owner    kvcache.Owner
 	booking  *fleet.Booking
 	features Features
-	prompt   int // tokens
-	cached   int // predicted cached tokens
-	block    int // block size in tokens
-	adapter  string
+	prompt   int         // tokens
+	cached   int         // predicted cached tokens
+	block    int         // block size in tokens
+	keys     int         // index into keys.sets
 	inferred bool        // no event will confirm the booking
 	assumed  *time.Timer // ends the prefill of a request whose first token nobody sees
 	ttft     time.Duration
@@ -117,6 +118,7 @@ func (s *Selection) FirstToken() {
 	s.attempt.ttft = max(now.Sub(s.attempt.began), 1)
 	s.attempt.booking.FirstToken()
 	s.router.keep(s)
+	s.forget()
 	if s.attempt.number == 1 {
 		s.router.predictor.Observe(&s.attempt.features, s.attempt.ttft)
 	}
@@ -154,6 +156,7 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 	if reason == nil {
 		s.router.keep(s)
 	}
+	s.forget()
 	a, d := s.attempt, s.decision
 	s.mu.Unlock()
 

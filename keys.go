@@ -1,0 +1,81 @@
+package kvsteer
+
+import (
+	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
+)
+
+// keys are the block keys of one prompt. They are computed once and serve until
+// the first token: for choosing, for choosing again, and for booking. Their
+// memory is pooled.
+type keys struct {
+	sets []keyset
+	used int
+}
+
+// keyset is the keys for one block size and adapter.
+type keyset struct {
+	block   int
+	adapter string
+	keys    []kvcache.Key
+}
+
+// of returns the index of the keyset, computing it at its first use.
+func (k *keys) of(s *Selection, block int, adapter string) int {
+	for i := range k.sets[:k.used] {
+		if set := &k.sets[i]; set.block == block && set.adapter == adapter {
+			return i
+		}
+	}
+	if k.used == len(k.sets) {
+		k.sets = append(k.sets, keyset{})
+	}
+	set := &k.sets[k.used]
+	set.block, set.adapter = block, adapter
+	set.keys = s.hashed(set.keys[:0], block, adapter)
+	k.used++
+	return k.used - 1
+}
+
+// hashed appends the prompt's block keys to dst.
+func (s *Selection) hashed(dst []kvcache.Key, block int, adapter string) []kvcache.Key {
+	h := kvcache.Hasher{BlockSize: block}
+	scope := kvcache.Scope{Adapter: adapter, Salt: s.parsed.salt}
+	if s.enc.Source == prompt.SourceBytes {
+		return h.ByteKeys(dst, s.enc.Bytes, scope)
+	}
+	return h.Keys(dst, s.enc.Tokens, scope, s.enc.Items)
+}
+
+// hash computes the prompt's keys for the workers that there are, before pickMu is
+// taken: hashing is what takes long. A worker that comes later adds its own.
+func (r *Router) hash(s *Selection) {
+	if s.keys == nil {
+		s.keys = r.keyPool.Get().(*keys) //nolint:forcetypeassert // the pool holds nothing else
+	}
+	for _, m := range r.fleet.Snapshot().ForModel(s.parsed.model) {
+		home, adapter := r.residency.of(m.ID()), s.adapterOn(m)
+		for rank := range m.Ranks() {
+			s.keys.of(s, r.blockSize(home.owner(rank), m), adapter)
+		}
+	}
+}
+
+// forget gives the keys' memory back: there is no choice left to make. The caller
+// is the only one to use s, or holds s.mu.
+func (s *Selection) forget() {
+	const most = 1 << 15 // keys; a few very long prompts must not stay for ever
+	k := s.keys
+	if k == nil {
+		return
+	}
+	s.keys = nil
+	total := 0
+	for i := range k.sets {
+		total += cap(k.sets[i].keys)
+	}
+	if total <= most {
+		k.used = 0
+		s.router.keyPool.Put(k)
+	}
+}
