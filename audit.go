@@ -3,6 +3,7 @@ package kvsteer
 import (
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/kvsteer/kvsteer/internal/steer"
 	"github.com/kvsteer/kvsteer/kvcache"
@@ -12,6 +13,36 @@ import (
 type auditor struct {
 	mu    sync.Mutex
 	count steer.Audit
+	// resynced is when doubts last had the events read anew; that is done again no
+	// sooner than pause later.
+	resynced time.Time
+	pause    time.Duration
+}
+
+// Reading events anew helps if some were lost or misread. If it doesn't, because
+// the block size or the tokenizer is wrong, it is done ever more rarely: until
+// doubts return, the cache would be counted on.
+const (
+	resyncPause    = time.Minute
+	maxResyncPause = time.Hour
+)
+
+// mayResync reports whether it is time to read the events anew, and if so counts
+// that as done.
+func (a *auditor) mayResync(now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	since := now.Sub(a.resynced)
+	switch {
+	case a.resynced.IsZero() || since > 2*maxResyncPause:
+		a.pause = resyncPause
+	case since < a.pause:
+		return false
+	default:
+		a.pause = min(2*a.pause, maxResyncPause)
+	}
+	a.resynced = now
+	return true
 }
 
 // auditable reports whether the engine's count of cached tokens says anything
@@ -43,6 +74,9 @@ func (r *Router) audit(a *attempt, u Usage) {
 	reason := "reported cached tokens agree again"
 	if to == kvcache.Suspect {
 		reason = reasonSuspect
+		if home.audits[a.rank].mayResync(r.opts.now()) {
+			home.resync(a.rank)
+		}
 	}
 	if l := r.opts.logger; l != nil {
 		l.Warn("kvsteer: cache trust changed", slog.String("worker", a.target.Worker), slog.Int("rank", a.rank),
@@ -62,7 +96,11 @@ func (a *auditor) record(index *kvcache.Index, o kvcache.Owner, agrees bool) (fr
 	from = index.Trust(o)
 	to, changed = a.count.Record(agrees, from)
 	if changed {
-		index.SetTrust(o, to)
+		reason := ""
+		if to == kvcache.Suspect {
+			reason = reasonSuspect
+		}
+		index.SetStanding(o, kvcache.Standing{Trust: to, Reason: reason})
 	}
 	return from, to, changed
 }

@@ -37,6 +37,9 @@ type ref struct {
 	home   *residence
 	owner  kvcache.Owner
 	keys   int // index into keys.sets
+	// doubt is why the index holds less than everything of the owner, "" if it
+	// doesn't, or does not say.
+	doubt string
 }
 
 func (ev *evaluation) reset() {
@@ -117,13 +120,14 @@ func (r *Router) gather(s *Selection, ev *evaluation, m *fleet.Member, now time.
 		load := m.Pressure(rank, now)
 		owner := home.owner(rank)
 		block := r.blockSize(owner, m)
+		standing := r.index.Standing(owner)
 		ev.refs = append(ev.refs, ref{
-			member: m, home: home, owner: owner, keys: s.keys.of(s, block, adapter),
+			member: m, home: home, owner: owner, keys: s.keys.of(s, block, adapter), doubt: standing.Reason,
 		})
 		ev.owners = append(ev.owners, owner)
 		place := steer.Place{
 			Name: w.Name, Instance: m.ID(), Rank: rank, Class: w.Class, Labels: w.Labels,
-			BlockSize: block, Trust: r.index.Trust(owner), Silent: home != nil && home.silence.silent.Load(),
+			BlockSize: block, Trust: standing.Trust, Silent: home != nil && home.silence.silent.Load(),
 			Speculative: w.Speculative,
 			Prefilling:  load.PrefillRequests, Decoding: load.DecodeRequests,
 			PrefillTokens: load.PrefillTokens, PrefillPairs: load.PrefillPairs,
@@ -214,7 +218,7 @@ func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Tim
 	for i := range ev.Candidates {
 		d.Candidates[i] = DecisionCandidate{
 			Candidate: ev.Candidates[i], TrustState: ev.Candidates[i].Trust.String(),
-			TrustReason: ev.refs[i].home.degraded(ev.Candidates[i].Trust),
+			TrustReason: ev.refs[i].home.degraded(ev.Candidates[i].Trust, ev.refs[i].doubt),
 		}
 	}
 	for place, i := range ev.Plan.Order {
@@ -226,7 +230,7 @@ func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Tim
 	if len(ev.Plan.Order) > 0 {
 		d.Chosen = ev.Plan.Order[0]
 		if c := d.Winner(); c.TrustReason != "" {
-			d.Degradations = append(d.Degradations, c.TrustReason)
+			d.Degradations = append(d.Degradations, meaning(c.Trust)+c.TrustReason)
 		}
 	}
 	return d

@@ -32,12 +32,28 @@ type residency struct {
 // but for what its followers and audits do.
 type residence struct {
 	owners    []kvcache.Owner // by rank
-	followers []*follow.Follower
+	followers []follower
 	audits    []auditor // by rank
 	silence   silence
 	// degradation says why the cache state is less than events would give, "" if
 	// it isn't or if followers know.
 	degradation string
+}
+
+// follower follows an endpoint that speaks of one rank, or of all if rank is -1.
+type follower struct {
+	*follow.Follower
+
+	rank int
+}
+
+// resync has what is known of a rank read anew from its engine's events.
+func (h *residence) resync(rank int) {
+	for _, f := range h.followers {
+		if f.rank == rank || f.rank < 0 {
+			f.Resync()
+		}
+	}
 }
 
 // owner returns the rank's owner; the zero Owner, of which the index knows
@@ -50,25 +66,44 @@ func (h *residence) owner(rank int) kvcache.Owner {
 }
 
 // degraded says why the cache state of the worker, trusted as t says, is less than
-// exact; "" where it isn't. It is asked for each candidate of each decision, and
-// allocates only where a stream of events is broken.
-func (h *residence) degraded(t kvcache.Trust) string {
+// exact; "" where it isn't. doubt is the index's own reason. It is asked for each
+// candidate of each decision and must not allocate.
+func (h *residence) degraded(t kvcache.Trust, doubt string) string {
 	switch {
 	case h == nil:
-		return "cache unknown: the worker was only just discovered"
+		return "the worker was only just discovered"
 	case t == kvcache.Suspect:
-		return "cache not counted on: " + reasonSuspect
+		return reasonSuspect
 	case h.degradation != "":
 		return h.degradation
 	case h.silence.silent.Load():
-		return "cache approximate: " + reasonSilent
+		return reasonSilent
 	}
 	for _, f := range h.followers {
 		if p := f.Problem(); p != "" {
-			return "cache approximate: " + p
+			return p
 		}
 	}
-	return ""
+	if t == kvcache.Exact {
+		return ""
+	}
+	return doubt
+}
+
+// meaning says in words what a state of trust means for what is counted as cached.
+func meaning(t kvcache.Trust) string {
+	switch t {
+	case kvcache.Blind:
+		return "cache unknown: "
+	case kvcache.Approximate:
+		return "cache approximate: "
+	case kvcache.Suspect:
+		return "cache not counted on: "
+	case kvcache.Resyncing:
+		return "cache known in part, a lower bound: "
+	default: // Exact: what is wrong has no consequence yet
+		return "cache exact so far: "
+	}
 }
 
 func newResidency(index *kvcache.Index, opts *options) *residency {
@@ -162,9 +197,9 @@ func (r *residency) join(m *fleet.Member) *residence {
 	h.audits = make([]auditor, len(h.owners))
 	switch {
 	case len(w.Events) == 0:
-		h.degradation = "cache approximate: the worker publishes no KV events"
+		h.degradation = "the worker publishes no KV events"
 	case r.opts.events == nil && !slices.ContainsFunc(w.Events, isPolled):
-		h.degradation = "cache approximate: the router has no event transport (WithEvents)"
+		h.degradation = "the router has no event transport (WithEvents)"
 	default:
 		r.follow(m, h)
 	}
@@ -184,9 +219,9 @@ func (r *residency) follow(m *fleet.Member, h *residence) {
 		if isPolled(ep) {
 			transport, decoder = polls, &trtllm.Decoder{TokensPerBlock: w.BlockSize}
 		}
-		owner := h.ownersOf(w.Events, i)
+		own := h.ownRank(w.Events, i)
 		f, err := follow.Start(context.Background(), follow.Config{
-			Transport: transport, Decoder: decoder, Endpoint: ep, Index: r.index, Owner: owner,
+			Transport: transport, Decoder: decoder, Endpoint: ep, Index: r.index, Owner: h.ownersOf(own),
 			Now: r.opts.now, Logger: logger,
 			OnTrust: func(c follow.Change) {
 				r.opts.hooks.onTrust(TrustChange{
@@ -196,32 +231,41 @@ func (r *residency) follow(m *fleet.Member, h *residence) {
 		})
 		if err != nil {
 			// A malformed address: the worker is usable, its events are not.
-			h.degradation = "cache approximate: the event endpoint can't be followed: " + err.Error()
+			h.degradation = "the event endpoint can't be followed: " + err.Error()
 			if logger != nil {
 				logger.Error("kvsteer: can't follow the events of a worker", slog.Any("error", err))
 			}
 			continue
 		}
-		h.followers = append(h.followers, f)
+		h.followers = append(h.followers, follower{Follower: f, rank: own})
 	}
 }
 
-// ownersOf maps the ranks that batches of endpoint i name to owners. Where each
-// rank has an endpoint of its own, the endpoint says whose events they are: the
-// number in the batch is counted over the whole deployment and may be any. Where
-// ranks share an endpoint, the batch's number is all there is.
-func (h *residence) ownersOf(endpoints []follow.Endpoint, i int) func(rank int) (kvcache.Owner, bool) {
-	own := -1
-	if len(endpoints) == len(h.owners) {
-		own = i
-		for _, ep := range endpoints {
-			if ep.Rank != 0 { // given explicitly
-				own = endpoints[i].Rank
-			}
+// ownRank returns the rank that endpoint i is of, -1 if it may speak of all. Where
+// each rank has an endpoint of its own, the endpoint says whose events they are:
+// the number in the batch is counted over the whole deployment and may be any.
+// Where ranks share an endpoint, the batch's number is all there is.
+func (h *residence) ownRank(endpoints []follow.Endpoint, i int) int {
+	if len(endpoints) != len(h.owners) {
+		return -1
+	}
+	own := i
+	for _, ep := range endpoints {
+		if ep.Rank != 0 { // given explicitly
+			own = endpoints[i].Rank
 		}
 	}
+	if own >= len(h.owners) {
+		return -1
+	}
+	return own
+}
+
+// ownersOf maps the ranks that batches of an endpoint name to owners; own is the
+// endpoint's rank, or -1.
+func (h *residence) ownersOf(own int) func(rank int) (kvcache.Owner, bool) {
 	return func(rank int) (kvcache.Owner, bool) {
-		if own >= 0 && own < len(h.owners) {
+		if own >= 0 {
 			rank = own
 		}
 		if rank < 0 || rank >= len(h.owners) {

@@ -59,7 +59,7 @@ func TestWrongEventAddress(t *testing.T) {
 		d := r.observed.nextOutcome(t, n).Decision
 		require.NotEqual(t, "exact", d.Winner().TrustState)
 		return d.Winner().TrustState == "resyncing" &&
-			strings.Contains(strings.Join(d.Degradations, "\n"), "cache approximate: "+problem)
+			strings.Contains(strings.Join(d.Degradations, "\n"), "cache known in part, a lower bound: "+problem)
 	}, 20*time.Second, time.Millisecond)
 	warned := log.with("event stream not connected")
 	require.Len(t, warned, 1)

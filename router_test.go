@@ -421,41 +421,6 @@ func TestAdaptersAndSaltsDoNotShare(t *testing.T) {
 	}
 }
 
-func TestDisagreementMakesSuspectAndAgreementRestores(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, rigConfig{engines: 1})
-	r.waitTrust(kvcache.Exact)
-	// The engine drops its cache without telling: what it reports disagrees.
-	r.engines[0].Faults().MuteCleared(true)
-	text := fleettest.Text(8, 1000)
-	require.Equal(t, http.StatusOK, r.post("/v1/chat/completions", chatBody(text, false)).status)
-	for i := range 12 {
-		resp, err := http.Post(r.engines[0].URL()+"/reset_prefix_cache", "", nil)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		n := r.observed.outcomeCount()
-		require.Equal(t, http.StatusOK, r.post("/v1/chat/completions", chatBody(text, false)).status, i)
-		r.observed.nextOutcome(t, n)
-	}
-	d, err := r.router.Explain(t.Context(), chatRequest(text, false))
-	require.NoError(t, err)
-	require.Equal(t, "suspect", d.Winner().TrustState)
-	require.Zero(t, d.Winner().CachedTokens, "nothing is expected of a suspect cache")
-	for range 12 {
-		n := r.observed.outcomeCount()
-		require.Equal(t, http.StatusOK, r.post("/v1/chat/completions", chatBody(text, false)).status)
-		r.observed.nextOutcome(t, n)
-	}
-	r.waitTrust(kvcache.Exact)
-	r.observed.mu.Lock()
-	defer r.observed.mu.Unlock()
-	var states []string
-	for _, c := range r.observed.trust {
-		states = append(states, c.To.String())
-	}
-	require.Contains(t, states, "suspect")
-}
-
 // A canary in the prompt, in tool arguments, in credentials and in broken JSON
 // must not come out anywhere but at the engine.
 func TestCanary(t *testing.T) {

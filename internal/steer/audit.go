@@ -49,10 +49,10 @@ func (a *Audit) Record(agrees bool, now kvcache.Trust) (to kvcache.Trust, change
 	}
 	switch {
 	case now > kvcache.Suspect && bits.OnesCount16(a.past) >= auditBad:
-		a.before = now
+		// What led here is dealt with: whoever finds a remedy starts anew.
+		a.before, a.past = now, 0
 		return kvcache.Suspect, true
 	case now == kvcache.Suspect && a.agreed >= auditGood && a.before > kvcache.Suspect:
-		a.past = 0
 		return a.before, true
 	default:
 		return now, false

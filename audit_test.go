@@ -1,0 +1,106 @@
+package kvsteer_test
+
+import (
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/fleet/fleettest"
+	"github.com/kvsteer/kvsteer/kvcache"
+)
+
+func TestDisagreementMakesSuspectAndAgreementRestores(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig{engines: 1})
+	r.waitTrust(kvcache.Exact)
+	// The engine drops its cache without telling: what it reports disagrees.
+	r.engines[0].Faults().MuteCleared(true)
+	text := fleettest.Text(8, 1000)
+	require.Equal(t, http.StatusOK, r.post("/v1/chat/completions", chatBody(text, false)).status)
+	// The first doubts have its events read anew. That is of no use here, as they are
+	// what is wrong, and is not done again soon.
+	for i := 0; r.observed.became(kvcache.Suspect) < 2; i++ {
+		require.Less(t, i, 100)
+		resp, err := http.Post(r.engines[0].URL()+"/reset_prefix_cache", "", nil)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		n := r.observed.outcomeCount()
+		require.Equal(t, http.StatusOK, r.post("/v1/chat/completions", chatBody(text, false)).status, i)
+		r.observed.nextOutcome(t, n)
+	}
+	d, err := r.router.Explain(t.Context(), chatRequest(text, false))
+	require.NoError(t, err)
+	require.Equal(t, "suspect", d.Winner().TrustState)
+	require.Zero(t, d.Winner().CachedTokens, "nothing is expected of a suspect cache")
+	for range 12 {
+		n := r.observed.outcomeCount()
+		require.Equal(t, http.StatusOK, r.post("/v1/chat/completions", chatBody(text, false)).status)
+		r.observed.nextOutcome(t, n)
+	}
+	r.waitTrust(kvcache.Exact)
+}
+
+// became counts the changes of trust to a state.
+func (h *recorder) became(to kvcache.Trust) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for _, c := range h.trust {
+		if c.To == to {
+			n++
+		}
+	}
+	return n
+}
+
+// Where the events are right and what was made of them is not, reading them anew
+// is the remedy: every worker's doubts lead to it once.
+func TestDoubtsHaveTheEventsReadAnew(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig{engines: 1})
+	r.waitTrust(kvcache.Exact)
+	texts := make([]string, 12)
+	for i := range texts {
+		texts[i] = fleettest.Text(uint64(i), 500)
+		require.Equal(t, http.StatusOK, postTo(t, r.engines[0].URL(), chatBody(texts[i], false)))
+	}
+	cached := func(text string) int {
+		d, err := r.router.Explain(t.Context(), chatRequest(text, false))
+		require.NoError(t, err)
+		return d.Winner().CachedTokens
+	}
+	require.Eventually(t, func() bool { return cached(texts[11]) > 0 }, wait, tick)
+	r.router.ForgetEverything()
+	for _, text := range texts[:8] {
+		n := r.observed.outcomeCount()
+		require.Equal(t, http.StatusOK, r.post("/v1/chat/completions", chatBody(text, false)).status)
+		o := r.observed.nextOutcome(t, n)
+		require.Positive(t, o.Usage.CacheRead-o.CachedPredicted)
+	}
+	require.Equal(t, 1, r.observed.became(kvcache.Suspect))
+	r.waitTrust(kvcache.Exact)
+	require.Positive(t, cached(texts[11]), "it is known again, without a request")
+}
+
+// What the index has no room for is named, not passed over.
+func TestWhatTheBudgetTookIsNamed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig{engines: 1, options: []kvsteer.Option{
+		kvsteer.WithIndex(kvcache.Options{MaxBytes: kvcache.MinBytes}),
+	}, engine: func(_ int, c *fleettest.Config) { c.BlockSize, c.Blocks, c.Speed = 1, 1<<20, math.Inf(1) }})
+	r.waitTrust(kvcache.Exact)
+	for i := 0; ; i++ {
+		require.Less(t, i, 100)
+		require.Equal(t, http.StatusOK, r.post("/v1/chat/completions", chatBody(fleettest.Text(uint64(i), 20_000), false)).status)
+		d, err := r.router.Explain(t.Context(), chatRequest("x", false))
+		require.NoError(t, err)
+		if w := d.Winner(); w.Trust == kvcache.Resyncing && strings.Contains(w.TrustReason, "budget") {
+			require.Contains(t, strings.Join(d.Degradations, "\n"), "cache known in part, a lower bound: "+w.TrustReason)
+			break
+		}
+	}
+}
