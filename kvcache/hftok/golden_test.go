@@ -4,8 +4,10 @@ package hftok_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,3 +110,6 @@ func TestLoadErrors(t *testing.T) {
 	_, err = hftok.LoadFile("testdata/absent.json")
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
+
+// sorted are the keys in an order that is the same each time.
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
