@@ -275,6 +275,7 @@ func (x *Index) ApplyStarved(o Owner, e *Event) Outcome {
 		return Outcome{}
 	}
 	x.expire(expireAll)
+	s.placed = false
 	var out Outcome
 	switch {
 	case e.Kind == Cleared:
@@ -282,7 +283,10 @@ func (x *Index) ApplyStarved(o Owner, e *Event) Outcome {
 	case e.Kind == Removed:
 		x.starve(true)
 		out = x.remove(s, e)
-	case e.Kind == Stored && s.admit(e) == NoReason && len(e.Tokens) > 0:
+	case e.Kind == Stored && s.admit(e) == NoReason && len(e.Tokens) == 0:
+		x.starve(true)
+		x.copyTo(s, e, &out)
+	case e.Kind == Stored && s.admit(e) == NoReason:
 		x.learn(s, e)
 		p := x.parentOf(s, e)
 		x.starve(true)
