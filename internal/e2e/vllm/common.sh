@@ -4,7 +4,7 @@
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${KVSTEER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/kvsteer}
 
-vllm_python=$cache/vllm/bin/python
+vllm_python=${KVSTEER_VLLM_PYTHON:-$cache/vllm/bin/python}
 guidellm_bin=$cache/guidellm/bin/guidellm
 tokenizer_dir=$cache/tokenizer-qwen3
 model_dir=$cache/model-tiny

@@ -27,17 +27,21 @@ usage() {
 		  --threads N        OpenMP threads                        (default 1)
 		  --no-events        do not publish KV events
 		  --no-dev           without the development endpoints (/reset_prefix_cache, /server_info)
+		  --old              without the flags that releases before 0.24 do not know
+
+		KVSTEER_VLLM_PYTHON is the Python of another installed release.
 	EOF
 	exit 2
 }
 
 port= events_port= replay_port= model=$model_dir name=tiny bind=127.0.0.1
-block_size=32 cache_mib=64 blocks= max_len=16384 hash_algo=sha256_cbor threads=1 dev=1 events=1
+block_size=32 cache_mib=64 blocks= max_len=16384 hash_algo=sha256_cbor threads=1 dev=1 events=1 old=0
 topic= topic_set=
 while [ $# -gt 0 ]; do
 	case $1 in
 	--no-dev) dev=0; shift; continue ;;
 	--no-events) events=0; shift; continue ;;
+	--old) old=1; shift; continue ;;
 	--) shift; break ;;
 	-h | --help) usage ;;
 	esac
@@ -83,14 +87,19 @@ args=(
 	--host "$bind" --port "$port"
 	--block-size "$block_size" --max-model-len "$max_len"
 	--enable-prefix-caching --prefix-caching-hash-algo "$hash_algo"
-	--enable-prompt-tokens-details --enable-scale-out
+	--enable-prompt-tokens-details
 	--enforce-eager # compiling would cost minutes at each start
 	--max-num-batched-tokens 2048 --max-num-seqs 16
 	--disable-uvicorn-access-log
 )
 # The size in bytes is fixed also when --blocks is given, so that vLLM does not
 # take a share of the whole memory first.
-args+=(--kv-cache-memory-bytes $((cache_mib * 1048576)))
+if [ "$old" = 1 ]; then
+	export VLLM_CPU_KVCACHE_SPACE=1 # GiB
+else
+	unset VLLM_CPU_KVCACHE_SPACE # it would win over --kv-cache-memory-bytes
+	args+=(--enable-scale-out --kv-cache-memory-bytes $((cache_mib * 1048576)))
+fi
 [ -z "$blocks" ] || args+=(--num-gpu-blocks-override "$blocks")
 if [ "$events" = 1 ]; then
 	number --events-port "$events_port"
@@ -106,7 +115,6 @@ export VLLM_CACHE_ROOT=$cache/vllm-home VLLM_CONFIG_ROOT=$cache/vllm-home HF_HOM
 export VLLM_SERVER_DEV_MODE=$dev
 # vLLM would pin each worker to the same cores and spin in barriers.
 export VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=$threads OMP_WAIT_POLICY=passive
-unset VLLM_CPU_KVCACHE_SPACE # it would win over --kv-cache-memory-bytes
 [ "$threads" != 1 ] || export MKL_NUM_THREADS=1
 
 exec "$vllm_python" -B -P "$here/launch.py" "${args[@]}" "$@"
