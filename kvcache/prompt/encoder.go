@@ -13,6 +13,7 @@ import (
 // with [NewEncoder], close it when done. Safe for concurrent use.
 type Encoder struct {
 	opts    Options
+	direct  []Source // run by the caller, before the cache
 	chain   []Source
 	cache   *lru
 	health  *health
@@ -44,7 +45,12 @@ func NewEncoder(o Options) *Encoder {
 	e.root, e.cancel = context.WithCancel(context.Background())
 	e.health = newHealth(o.Now, o.MaxCalls)
 	c := &caller{client: e.client, health: e.health, maxReply: o.MaxReply}
-	e.chain = append(e.chain, o.Sources...)
+	local := 0
+	for local < len(o.Sources) && o.Sources[local].Kind() == SourceLocal {
+		local++
+	}
+	e.direct = append(e.direct, o.Sources[:local]...)
+	e.chain = append(e.chain, o.Sources[local:]...)
 	if !o.NoRender {
 		e.chain = append(e.chain, render{c})
 	}
@@ -69,7 +75,12 @@ func (e *Encoder) Encode(ctx context.Context, r *Request) (Encoding, error) {
 	}
 	var degraded []Degradation
 	note(&degraded, SourceCaller, err)
-	enc, found := e.ask(ctx, &q)
+	enc, found := e.compute(ctx, &q, &degraded)
+	if found {
+		enc.Degraded = degraded
+		return enc, nil
+	}
+	enc, found = e.ask(ctx, &q)
 	if degraded == nil {
 		degraded = enc.Degraded
 	} else {
@@ -101,6 +112,29 @@ func (r *Request) parse() (bool, error) {
 		r.Object = o
 	}
 	return !promptless(r.API, r.Object), nil
+}
+
+// compute tries the sources that need nobody. They are as fast as the hash of the
+// body that the cache takes, so they go without it, and equal prompts at the same
+// time are computed each for itself.
+func (e *Encoder) compute(ctx context.Context, r *Request, passed *[]Degradation) (Encoding, bool) {
+	if len(e.direct) == 0 {
+		return Encoding{}, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.opts.deadline(len(r.Object.Bytes())))
+	defer cancel()
+	for _, s := range e.direct {
+		var enc Encoding
+		err := ctx.Err()
+		if err == nil {
+			enc, err = s.Encode(ctx, r)
+		}
+		if err == nil {
+			return enc, true
+		}
+		note(passed, s.Kind(), err)
+	}
+	return Encoding{}, false
 }
 
 // ask gets the encoding from the cache or the chain. When it is not found it

@@ -9,7 +9,10 @@ import (
 // its own.
 type Options struct {
 	// Sources are tried after the caller's ids and before the engine, in order:
-	// this is where local tokenizers go.
+	// this is where local tokenizers go. Those of kind [SourceLocal] that come first
+	// are called for every request, in its own goroutine and without the cache: they
+	// must answer from memory. What they share with the others is the deadline.
+	// They are not closed with the Encoder.
 	Sources []Source
 	// NoRender and NoTokenize leave the engine's endpoints out.
 	NoRender, NoTokenize bool

@@ -88,6 +88,9 @@ type Encoding struct {
 	// further prompts, which are estimated unless they are ids; an estimate
 	// altogether when Source is SourceBytes.
 	Count int
+	// Assets identifies the model's files that the ids were computed from, when
+	// Source is SourceLocal and the source says so: equal files, equal Assets.
+	Assets string
 	// Degraded lists the sources that were tried or passed over before Source,
 	// in order; empty when the first applicable one served.
 	Degraded []Degradation
