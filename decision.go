@@ -30,6 +30,8 @@ type Decision struct {
 	// Degradations names everything that is less than exact about this decision,
 	// and why.
 	Degradations []string `json:"degradations,omitempty"`
+	// Targets is nil for a request without any.
+	Targets *Targets `json:"targets,omitempty"`
 	// Chosen is the index of the chosen candidate in Candidates, -1 if none was.
 	Chosen     int                 `json:"chosen"`
 	Candidates []DecisionCandidate `json:"candidates"`
@@ -37,6 +39,16 @@ type Decision struct {
 	// first attempt waiting for an engine's tokenizer included, for later ones the
 	// attempts before excluded.
 	Took time.Duration `json:"took_ns"`
+}
+
+// Targets are the times that a request should meet.
+type Targets struct {
+	// TTFT and ITL are 0 where there is no target.
+	TTFT time.Duration `json:"ttft_ns"`
+	ITL  time.Duration `json:"itl_ns"`
+	// Missed names those that no candidate was expected to meet: "ttft", "itl" or
+	// "ttft, itl"; "" if the chosen one is expected to meet all.
+	Missed string `json:"missed"`
 }
 
 // DecisionCandidate is one candidate of a Decision.
@@ -86,6 +98,9 @@ func (d *Decision) String() string {
 	}
 	for _, g := range d.Degradations {
 		fmt.Fprintf(&b, "\n  ! %s", g)
+	}
+	if d.Targets != nil && d.Targets.Missed != "" {
+		fmt.Fprintf(&b, "\n  ! nobody is expected to meet the target of %s", d.Targets.Missed)
 	}
 	return b.String()
 }

@@ -63,9 +63,13 @@ func (s *Selection) adapterOn(m *fleet.Member) string {
 // earlier pick.
 func (r *Router) evaluate(s *Selection, ev *evaluation, attempt int, dry bool) {
 	now := r.opts.now()
+	home := r.sessions.home(s.session)
 	for _, m := range r.fleet.Snapshot().ForModel(s.parsed.model) {
 		if m.Routable() && !s.wasTried(m.ID()) {
 			r.gather(s, ev, m, now)
+			if m == home.member {
+				ev.places[len(ev.places)-m.Ranks()+home.rank].Home = true
+			}
 		}
 	}
 	r.match(s, ev)
@@ -85,6 +89,8 @@ func (s *Selection) prompt() steer.Prompt {
 	return steer.Prompt{
 		Model: s.parsed.model, API: s.parsed.api.String(), Tokens: s.enc.Count,
 		Estimated: s.enc.Source == prompt.SourceBytes, Bypass: s.parsed.bypass,
+		Tenant: s.parsed.hints.tenant, Priority: s.parsed.hints.priority, Session: s.session != 0,
+		TargetTTFT: s.parsed.hints.ttft, TargetITL: s.parsed.hints.itl,
 	}
 }
 
@@ -174,6 +180,7 @@ func (r *Router) book(s *Selection, ev *evaluation, number int) {
 	f := ev.asks.in[i]
 	// Not for long: an attempt may fail. What is answered is kept, see keep.
 	r.index.Book(rf.owner, s.keys.sets[rf.keys].keys, r.opts.bookTTL)
+	r.sessions.moved(s.session, place{rf.member, c.Rank})
 	s.attempt = attempt{
 		number: number, began: r.opts.now(), member: rf.member, rank: c.Rank, owner: rf.owner,
 		booking: rf.member.Begin(c.Rank, fleet.Work{
@@ -229,8 +236,12 @@ func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Tim
 	}
 	if len(ev.Plan.Order) > 0 {
 		d.Chosen = ev.Plan.Order[0]
-		if c := d.Winner(); c.TrustReason != "" {
+		c := d.Winner()
+		if c.TrustReason != "" {
 			d.Degradations = append(d.Degradations, meaning(c.Trust)+c.TrustReason)
+		}
+		if h := &s.parsed.hints; h.ttft > 0 || h.itl > 0 {
+			d.Targets = &Targets{TTFT: h.ttft, ITL: h.itl, Missed: c.Misses}
 		}
 	}
 	return d

@@ -3,6 +3,7 @@ package kvsteer
 import (
 	"bytes"
 	"net/http"
+	"time"
 
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
@@ -36,7 +37,33 @@ type Request struct {
 	// TokenIDs are the prompt's token ids when the caller knows them: nothing is
 	// then tokenized.
 	TokenIDs []uint32
+
+	// Tenant is whom the request is for, as the gateway has established: waiting
+	// requests share the workers fairly between tenants. Empty is a tenant too.
+	Tenant string
+	// Priority orders requests that wait (see [WithQueue]): lower goes first, as
+	// in vLLM's field of that name, which is not read. 0 is the usual.
+	Priority int
+	// Session names the conversation that the request belongs to. Where it makes
+	// little difference, a session stays with its worker. Empty means the header
+	// [HeaderSession], or else the body's session_id or prompt_cache_key.
+	Session string
+	// TargetTTFT and TargetITL are the time to the first token and the time between
+	// tokens that the request should meet. Workers that are expected to meet them
+	// come first; if there are none, the decision says so. 0 means the headers
+	// [HeaderTargetTTFT] and [HeaderTargetITL], or else no target.
+	TargetTTFT, TargetITL time.Duration
 }
+
+// Headers by which clients may say what they want. They are passed on.
+const (
+	// HeaderSession names a session, as vLLM knows it too.
+	HeaderSession = "X-Session-Id"
+	// HeaderTargetTTFT and HeaderTargetITL are targets in milliseconds, such as
+	// "500" or "37.5", by the names that llm-d uses.
+	HeaderTargetTTFT = "X-Slo-Ttft-Ms"
+	HeaderTargetITL  = "X-Slo-Tpot-Ms"
+)
 
 // Usage is what an engine reported about a finished request, in tokens.
 type Usage struct {
@@ -68,6 +95,7 @@ type parsed struct {
 	bypass bool
 	// stream: the answer comes in parts, so that its first token will be seen.
 	stream bool
+	hints  hints
 }
 
 func (o *options) parse(req *Request) (parsed, error) {
@@ -80,6 +108,9 @@ func (o *options) parse(req *Request) (parsed, error) {
 	}
 	if int64(len(req.Body)) > o.maxBody {
 		return p, tooLarge(o.maxBody)
+	}
+	if err := p.hints.take(req); err != nil {
+		return p, err
 	}
 	if len(req.Body) == 0 {
 		if req.Model == "" {
@@ -109,6 +140,7 @@ func (o *options) parse(req *Request) (parsed, error) {
 		p.model = name
 	}
 	p.salt = prompt.Salt(p.object)
+	p.hints.read(p.object)
 	p.bypass = bypasses(p.object)
 	p.stream, _ = p.object.Value("stream").Bool()
 	return p, nil

@@ -38,6 +38,7 @@ type Router struct {
 	// is taken after Selection.mu and before any lock of the fleet or the index.
 	pickMu    sync.Mutex
 	rng       *rand.Rand
+	sessions  sessions
 	decisions uint64
 
 	closed    atomic.Bool
@@ -163,7 +164,7 @@ func (r *Router) prepare(ctx context.Context, req *Request) (*Selection, error) 
 	if err != nil {
 		return nil, err
 	}
-	s.parsed = p
+	s.parsed, s.session = p, p.sessionKey()
 	snap := r.fleet.Snapshot()
 	if len(snap.Serving(p.model)) == 0 {
 		return nil, unservable(p.model, snap)

@@ -37,7 +37,9 @@ type Selection struct {
 	router *Router
 	parsed parsed
 	enc    prompt.Encoding
-	began  time.Time
+	// session stands for the request's session, 0 if it has none.
+	session uint64
+	began   time.Time
 
 	// touched is the last sign of life, Unix nanoseconds; prev and next link the
 	// router's live set, under its lock.

@@ -33,6 +33,7 @@ type Transport struct {
 	firstByte time.Duration
 	idle      time.Duration
 	forward   func(r *http.Request) bool
+	describe  func(r *http.Request, q *Request)
 }
 
 // TransportOptions are the settings of [NewTransport]. The zero value works.
@@ -54,6 +55,10 @@ type TransportOptions struct {
 	// pause a stream while they preempt its request, seldom for a minute. 0 means
 	// 10 minutes; negative means that only the request's context bounds it.
 	IdleTimeout time.Duration
+	// Describe, if set, may complete what the Transport knows of a request with a
+	// prompt before a worker is chosen: its Tenant, Priority, Session and targets,
+	// from what the gateway has established. It must not change API and Body.
+	Describe func(r *http.Request, q *Request)
 	// Forward says which requests that carry no prompt go to a worker at all; the
 	// others are answered with a CodeNotForwarded. Nil means [DefaultForward].
 	Forward func(r *http.Request) bool
@@ -106,7 +111,7 @@ func NewTransport(r *Router, o TransportOptions) *Transport {
 	}
 	return &Transport{
 		router: r, base: base, ask: !o.KeepStreamOptions, firstByte: o.FirstByteTimeout, idle: o.IdleTimeout,
-		forward: o.Forward,
+		forward: o.Forward, describe: o.Describe,
 	}
 }
 
@@ -141,7 +146,11 @@ func (t *Transport) route(req *http.Request, api API) (*http.Response, error) {
 		return nil, err
 	}
 	ctx := req.Context()
-	sel, err := t.router.Select(ctx, &Request{API: api, Body: body, Header: req.Header})
+	q := &Request{API: api, Body: body, Header: req.Header}
+	if t.describe != nil {
+		t.describe(req, q)
+	}
+	sel, err := t.router.Select(ctx, q)
 	if err != nil {
 		return nil, err
 	}

@@ -38,6 +38,15 @@ type Request struct {
 	// Attempt counts from 1: later ones choose again for a request whose worker
 	// failed, which is not among the candidates.
 	Attempt int
+	// Tenant and Priority are the gateway's, lower priorities first. Session: the
+	// request belongs to a conversation.
+	Tenant   string
+	Priority int
+	Session  bool
+	// TargetTTFT and TargetITL are what the request should meet, 0 if nothing. The
+	// router itself sees to it that candidates which are expected to meet them come
+	// before those which aren't, each in the order of the plan.
+	TargetTTFT, TargetITL time.Duration
 	// DryRun: the question is what would be chosen, and nothing will be sent. A
 	// policy that counts its choices does not count this one, nor later attempts.
 	DryRun bool
@@ -88,6 +97,13 @@ type Candidate struct {
 	PredictedITL time.Duration `json:"predicted_itl_ns"`
 	PredictedE2E time.Duration `json:"predicted_e2e_ns"`
 
+	// Affinity is what the default rule takes off for the worker that the request's
+	// session was last sent to.
+	Affinity time.Duration `json:"affinity_ns,omitempty"`
+	// Misses names the targets of the request that this candidate is expected to
+	// miss: "ttft", "itl" or "ttft, itl". It is empty without targets.
+	Misses string `json:"misses,omitempty"`
+
 	// Tie breaks exact ties; the router draws it at random.
 	Tie uint32 `json:"-"`
 }
@@ -99,7 +115,7 @@ func (c *Candidate) Objective() time.Duration {
 	if c.PredictedTTFT > 0 && c.Externality > 0 && sum < 0 {
 		return math.MaxInt64
 	}
-	return sum
+	return sum - c.Affinity
 }
 
 // Drop says why a candidate isn't in a plan.

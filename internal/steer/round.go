@@ -22,6 +22,12 @@ type Prompt struct {
 	// Attempt counts from 1. DryRun: nothing will be sent.
 	Attempt int
 	DryRun  bool
+	// Tenant and Priority are for the policy. Session: there is one.
+	Tenant   string
+	Priority int
+	Session  bool
+	// TargetTTFT and TargetITL are 0 without a target.
+	TargetTTFT, TargetITL time.Duration
 }
 
 // Place is what is known of one candidate: a data-parallel rank of a worker.
@@ -59,6 +65,9 @@ type Place struct {
 	KVUsage                    float64
 	ReportAge                  time.Duration
 
+	// Home: the request's session was last sent here.
+	Home bool
+
 	// Tie breaks exact ties: a number drawn at random.
 	Tie uint32
 }
@@ -77,6 +86,9 @@ type Round struct {
 	// they lie: what the engine should report.
 	Indexed []int
 	Plan    policy.Plan
+
+	home   []bool
+	behind []int // of the plan, in order, those that miss a target
 }
 
 // Reset forgets the last choice.
@@ -84,7 +96,7 @@ func (r *Round) Reset() {
 	clear(r.Candidates)
 	clear(r.Features)
 	r.Candidates, r.Features = r.Candidates[:0], r.Features[:0]
-	r.Predictions, r.Indexed = r.Predictions[:0], r.Indexed[:0]
+	r.Predictions, r.Indexed, r.home = r.Predictions[:0], r.Indexed[:0], r.home[:0]
 	// A Policy that leaves the plan alone rejects; it must not get another's.
 	r.Plan.Rule, r.Plan.Order, r.Plan.Dropped = "", r.Plan.Order[:0], r.Plan.Dropped[:0]
 }
@@ -105,6 +117,7 @@ func (r *Round) Add(q *Prompt, p *Place) {
 		c.CachedWorth = r.worth(indexed, &p.Hit)
 	}
 	r.Indexed = append(r.Indexed, indexed)
+	r.home = append(r.home, p.Home)
 	r.Candidates = append(r.Candidates, c)
 	r.Features = append(r.Features, Features{
 		Model: q.Model, Class: p.Class, Worker: p.Name,
@@ -143,14 +156,61 @@ func (r *Round) Predict(p Predictor) {
 		c, expected := &r.Candidates[i], &r.Predictions[i]
 		c.PredictedTTFT, c.Externality = expected.TTFT, expected.Externality
 		c.PredictedP90, c.PredictedITL, c.PredictedE2E = expected.P90, expected.ITL, expected.E2E
+		if r.home[i] {
+			c.Affinity = max(c.Objective()/loyalty, 0)
+		}
 	}
 }
+
+// loyalty: a session leaves its worker for one that is a tenth better.
+const loyalty = 10
 
 // Choose lets p order the candidates. An empty Plan.Order means that nobody is to
 // get the prompt.
 func (r *Round) Choose(q *Prompt, p policy.Policy) {
 	req := policy.Request{
 		Model: q.Model, API: q.API, PromptTokens: q.Tokens, Attempt: max(q.Attempt, 1), DryRun: q.DryRun,
+		Tenant: q.Tenant, Priority: q.Priority, Session: q.Session, TargetTTFT: q.TargetTTFT, TargetITL: q.TargetITL,
 	}
 	p.Evaluate(&req, r.Candidates, &r.Plan)
+	if q.TargetTTFT > 0 || q.TargetITL > 0 {
+		r.target(q)
+	}
+}
+
+// target puts the candidates that are expected to meet the request's targets before
+// those that aren't.
+func (r *Round) target(q *Prompt) {
+	r.behind = r.behind[:0]
+	for i := range r.Candidates {
+		r.Candidates[i].Misses = q.missedBy(&r.Candidates[i])
+	}
+	met := 0
+	for _, i := range r.Plan.Order {
+		if r.Candidates[i].Misses == "" {
+			r.Plan.Order[met] = i
+			met++
+			continue
+		}
+		r.behind = append(r.behind, i)
+	}
+	copy(r.Plan.Order[met:], r.behind)
+}
+
+// missedBy names the targets that c is expected to miss. The time to the first
+// token is met if nine of ten such requests would be in time, where the predictor
+// tells; the time between tokens is a mean in any case.
+func (q *Prompt) missedBy(c *policy.Candidate) string {
+	late := q.TargetTTFT > 0 && max(c.PredictedP90, c.PredictedTTFT) > q.TargetTTFT
+	slow := q.TargetITL > 0 && c.PredictedITL > q.TargetITL
+	switch {
+	case late && slow:
+		return "ttft, itl"
+	case late:
+		return "ttft"
+	case slow:
+		return "itl"
+	default:
+		return ""
+	}
 }
