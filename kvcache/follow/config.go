@@ -148,10 +148,10 @@ const (
 	// ReasonSnapshot: what is known began as a snapshot of a lower bound, and the
 	// publisher does not remember everything.
 	ReasonSnapshot Reason = "incomplete snapshot"
-	// ReasonEvicted, ReasonBudget and ReasonOrphanBound: the index dropped blocks to
-	// stay within its memory budget, had no room for them, or had more blocks
-	// waiting for their parent than it keeps. When there is room again, a replay
-	// wins them back.
+	// ReasonEvicted, ReasonBudget and ReasonOrphanBound are the index's own, see
+	// [kvcache.Index.Short]: it dropped blocks to stay within its memory budget, had
+	// no room for them, or had more blocks waiting for their parent than it keeps.
+	// When there is room again, a replay wins them back.
 	ReasonEvicted     = Reason("evicted by budget")
 	ReasonBudget      = Reason("memory budget reached")
 	ReasonOrphanBound = Reason("orphan bound reached")

@@ -91,6 +91,20 @@ func (x *ledgerIndex) lose(o kvcache.Owner, why kvcache.Reason, hashes ...kvcach
 	x.short[o] = why
 }
 
+// stands returns what the Follower last said of o.
+func (x *ledgerIndex) stands(o kvcache.Owner) kvcache.Standing {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.standing[o]
+}
+
+// fill sets how much memory is in use, and how many blocks are missing.
+func (x *ledgerIndex) fill(used int64, missing int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.used, x.missing = used, missing
+}
+
 // edit changes what the index has recorded of o.
 func (x *ledgerIndex) edit(o kvcache.Owner, change func(p *kvcache.Position)) {
 	x.mu.Lock()

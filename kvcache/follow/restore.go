@@ -70,12 +70,18 @@ func (f *Follower) restore(conn Conn) error {
 	}
 	f.restoreAt = time.Now().Add(f.restorePause)
 	f.count(func(s *Stats) { s.Restores++ })
+	f.busy = ReasonStarting // from before the first block goes
+	f.settle()
 	err := f.replayAll(conn, true)
-	if errors.Is(err, errPartial) {
+	switch {
+	case errors.Is(err, errPartial):
 		f.log(slog.LevelDebug, "what the index lost can't be replayed any more")
 		f.restorePause = maxRestorePause
 		f.restoreAt = time.Now().Add(f.restorePause)
 		return nil
+	case errors.Is(err, errUnanswered):
+		f.busy = ReasonNone
+	default:
 	}
 	return err
 }

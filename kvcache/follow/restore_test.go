@@ -18,22 +18,27 @@ func TestRestore(t *testing.T) {
 	for _, why := range []kvcache.Reason{kvcache.ReasonEvicted, kvcache.ReasonBudget, kvcache.ReasonOrphanBound} {
 		inWorld(t, func(w *world) {
 			x := w.withLedger()
+			tr := &tap{Transport: w.hub}
+			w.cfg.Transport = tr
 			w.start()
 			w.publish("S1", "S2", "S3")
-			x.used, x.missing = ledgerBudget-100, 2
+			tr.before = func(follow.Message) {
+				if blocks, trust := x.state(w.owners[0]); len(blocks) < 2 {
+					assert.Equal(t, kvcache.Resyncing, trust, "in the middle of it")
+				}
+			}
+			x.fill(ledgerBudget-100, 2)
 			x.lose(w.owners[0], why, 1, 2)
 			w.publish("S4")
 			s := w.f.Stats()
 			assert.Equal(t, kvcache.Resyncing, s.Trust)
 			assert.Equal(t, follow.Reason(why.String()), s.Reason)
-			assert.Equal(t, kvcache.Standing{Trust: kvcache.Exact}, x.standing[w.owners[0]], "the index lowers it itself")
+			assert.Equal(t, kvcache.Standing{Trust: kvcache.Exact}, x.stands(w.owners[0]), "the index lowers it itself")
 			if why != kvcache.ReasonOrphanBound {
 				w.pass(time.Hour)
 				assert.Zero(t, w.f.Stats().Restores, "there is no room")
 				w.expectBlocks(3, 4)
-				x.mu.Lock()
-				x.used = 0
-				x.mu.Unlock()
+				x.fill(0, 2)
 			}
 			w.pass(2 * follow.DefaultCheckEvery)
 			w.expectExact(why)
@@ -138,7 +143,8 @@ func TestResyncIsLimited(t *testing.T) {
 		w.index.mu.Unlock()
 		w.f.Resync()
 		w.pass(time.Minute)
-		require.True(t, w.index.blocks[w.owners[0]][99])
+		blocks, _ := w.index.state(w.owners[0])
+		require.True(t, blocks[99])
 		w.pass(4 * time.Minute)
 		w.expectExact("the next is not forgotten")
 	})

@@ -191,7 +191,7 @@ func TestResumeOfALowerBound(t *testing.T) {
 				w.pipe.Trim(2)
 			}
 			x.edit(w.owners[0], func(p *kvcache.Position) { p.Whole = false })
-			delete(x.blocks[w.owners[0]], 1)
+			x.lose(w.owners[0], kvcache.NoReason, 1)
 			w.succeed(x, func() { w.publishRank(-1, "R2") })
 			w.expectLess(follow.ReasonSnapshot)
 			w.expectBlocks(3)
@@ -237,7 +237,7 @@ func TestResumeRanks(t *testing.T) {
 				assert.Equal(t, setOf(3, 4), blocks)
 				return
 			}
-			assert.Equal(t, kvcache.Standing{Trust: kvcache.Resyncing, Reason: "incomplete snapshot"}, x.standing[w.owners[1]])
+			assert.Equal(t, kvcache.Standing{Trust: kvcache.Resyncing, Reason: "incomplete snapshot"}, x.stands(w.owners[1]))
 			assert.Equal(t, setOf(4), blocks)
 		})
 	}

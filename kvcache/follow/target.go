@@ -48,13 +48,18 @@ func (f *Follower) target(rank int) *target {
 func (f *Follower) clear(why Reason) {
 	f.whole, f.why = why == ReasonNone, why
 	for _, t := range f.targets {
+		t.whole, t.why = f.whole, why
+	}
+	if !f.whole {
+		f.settle() // before it is so
+	}
+	for _, t := range f.targets {
 		// Clear takes the bookings of requests that are under way as well, which
 		// an owner that holds nothing else has no reason to lose.
 		if t.applied || f.holds(t.owner) {
 			f.cfg.Index.Clear(t.owner)
 			t.applied = false
 		}
-		t.whole, t.why = f.whole, why
 	}
 }
 
