@@ -20,7 +20,8 @@ import (
 // the first word says it all and there are no planes. Anything else, such as a
 // hole, another tier, a booking, needs planes: one bit per block for each tier
 // from which the block can be used, for booked blocks, and for those that have
-// an engine hash. The first word of the planes says how many words each has.
+// an engine hash. Before the planes there is a word that says how many words each
+// has, 32 bits, and which is the first stretch of booked blocks, 32.
 //
 // A run's covers lie side by side, two words each.
 
@@ -56,6 +57,7 @@ type cover struct {
 	planes     uint32
 	hashes     uint32
 	hashOrder  uint8
+	stretch    uint32 // the first
 	planeWords []atomic.Uint64
 	hashWords  []atomic.Uint64
 }
@@ -109,7 +111,8 @@ func (x *Index) load(s *owner, id uint32, i int) {
 		hashes:    uint32(b >> 32), planes: uint32(b),
 	}
 	if c.planes != 0 {
-		c.width = int(x.arena.word(c.planes).Load())
+		head := x.arena.word(c.planes).Load()
+		c.width, c.stretch = int(uint32(head)), uint32(head>>32)
 		c.planeWords = x.arena.slice(c.planes+1, c.width*numPlanes)
 	}
 	if c.hashes != 0 {
@@ -342,7 +345,7 @@ func (x *Index) widen(c *cover, off int) bool {
 	if planes == 0 {
 		return false
 	}
-	x.arena.word(planes).Store(uint64(width))
+	x.arena.word(planes).Store(planesHead(width, c.stretch))
 	words := x.arena.slice(planes+1, width*numPlanes)
 	for p := range numPlanes {
 		for w := range width {
@@ -372,6 +375,8 @@ func (x *Index) swap(c *cover) {
 	w1.Store(uint64(c.hashes)<<32 | uint64(c.planes))
 	c.r.bump()
 }
+
+func planesHead(width int, stretch uint32) uint64 { return uint64(stretch)<<32 | uint64(width) }
 
 func planesOrder(width int) uint8 { return orderOf(1 + width*numPlanes) }
 

@@ -96,8 +96,8 @@ func (x *Index) runsOf(s *owner) []uint32 {
 		seen[id/64] |= 1 << (id % 64)
 	}
 	s.table.each(see)
-	for ref := range s.booked.at {
-		see(ref)
+	for id := s.booked.oldest; id != 0; id = x.stretches.all[id].next {
+		see(refOf(x.stretches.all[id].run, 0))
 	}
 	var ids []uint32
 	for i, w := range seen {
@@ -136,11 +136,9 @@ func (x *Index) clear(s *owner) {
 	}
 	x.mem.used -= int64(len(s.orphans)) * orphanBytes
 	x.orphans -= int64(len(s.orphans))
-	x.mem.used -= int64(len(s.booked.at)) * bookBytes
-	x.booked -= len(s.booked.at)
+	x.dropBookings(s)
 	s.over, s.alias, s.orphans, s.kids = nil, nil, nil, nil
 	s.full, s.counted, s.other = nil, nil, nil
-	s.booked = bookings{}
 	s.blockSize = 0
 	s.placed, s.tracked = false, false
 	x.slots.Load().size[s.slot].Store(0)

@@ -26,7 +26,15 @@ func (x *Index) Check() error {
 	c.equal("blocks", c.blocks, x.blocks)
 	c.equal("bookings", c.booked, x.booked)
 	c.equal("orphans", c.orphans, int(x.orphans))
+	c.equal("stretches by covers", c.stretches, len(x.stretches.heap))
+	c.equal("stretches by owners", c.listed, len(x.stretches.heap))
+	for i := 1; i < len(x.stretches.heap); i++ {
+		if x.stretches.ends((i-1)/2) > x.stretches.ends(i) {
+			c.failf("the heap of stretches is out of order")
+		}
+	}
 	c.arena()
+	c.bytes += int64(len(x.stretches.heap)) * stretchBytes
 	c.bytes += int64(len(*x.pages.Load())) * runPageBytes
 	for i := range x.heads.parts {
 		if t := x.heads.parts[i].table.Load(); t != nil {
@@ -49,6 +57,7 @@ type checker struct {
 	errs                           []error
 	used                           map[uint32]uint8 // pieces in use
 	pairs, blocks, booked, orphans int
+	stretches, listed              int // found by covers and by owners
 	bytes                          int64
 }
 
@@ -139,8 +148,8 @@ func (c *checker) cover(id uint32, i int, holders []int) {
 		if booked && tiers != 0 {
 			c.failf("a confirmed block is still booked")
 		}
-		if _, ok := s.booked.at[refOf(id, off)]; ok != booked {
-			c.failf("a booking is in one place only")
+		if in := c.stretchesAt(v, off); booked && in != 1 || in > 1 {
+			c.failf("a block is in %d stretches", in)
 		}
 		if hashed {
 			c.hash(s, EngineHash(v.hashWords[off].Load()), refOf(id, off))
@@ -150,6 +159,14 @@ func (c *checker) cover(id uint32, i int, holders []int) {
 		}
 	}
 	c.equal("held", held, v.held)
+	for i := v.stretch; i != 0; i = x.stretches.all[i].sibling {
+		st := &x.stretches.all[i]
+		if st.live == 0 || st.run != id || st.slot != s.slot {
+			c.failf("a stretch is not where it says")
+		}
+		c.equal("live of a stretch", v.bookedBetween(int(st.from), int(st.to)), int(st.live))
+		c.stretches++
+	}
 	w := w0.Load()
 	c.equal("lead", lead, int(w>>coverLead&coverMask))
 	c.equal("firm", firm, int(w>>coverFirm&coverMask))
@@ -157,6 +174,14 @@ func (c *checker) cover(id uint32, i int, holders []int) {
 		c.failf("GPU flag is %v, want %v", !gpu, gpu)
 	}
 	c.pairs += held
+}
+
+func (c *checker) stretchesAt(v *cover, off int) (n int) {
+	for i := v.stretch; i != 0; i = c.x.stretches.all[i].sibling {
+		st := &c.x.stretches.all[i]
+		n += b2i(off >= int(st.from) && off < int(st.to))
+	}
+	return n
 }
 
 func (c *checker) hash(s *owner, h EngineHash, ref uint32) {
@@ -197,7 +222,20 @@ func (c *checker) owner(s *owner) {
 	c.equal("table entries", entries, hashes)
 	c.equal("owner's pairs", pairs, s.pairs)
 	c.equal("owner's pairs for readers", c.x.Resident(s.id), s.pairs)
-	c.booked += len(s.booked.at)
+	booked, prev := 0, uint32(0)
+	for id := s.booked.oldest; id != 0; id = c.x.stretches.all[id].next {
+		st := &c.x.stretches.all[id]
+		if st.slot != s.slot || st.prev != prev || c.x.stretches.heap[st.place] != id {
+			c.failf("a stretch is not in its list and the heap")
+		}
+		booked, prev = booked+int(st.live), id
+		c.listed++
+	}
+	if s.booked.newest != prev {
+		c.failf("a list does not end where it says")
+	}
+	c.equal("owner's bookings", booked, s.booked.blocks)
+	c.booked += booked
 	c.orphans += len(s.orphans)
 	var last *segment
 	for _, g := range s.table.dir {
@@ -210,7 +248,7 @@ func (c *checker) owner(s *owner) {
 		c.bytes += int64(n-1) * 8
 	}
 	c.bytes += int64(len(s.over))*overBytes + int64(aliases)*aliasBytes +
-		int64(len(s.orphans))*orphanBytes + int64(len(s.booked.at))*bookBytes
+		int64(len(s.orphans))*orphanBytes
 }
 
 // arena checks that every word is either free once or in use once.
@@ -316,9 +354,9 @@ func (x *Index) starve(on bool) {
 	}
 }
 
-// Lapses is how many ends of bookings are scheduled.
-func (x *Index) Lapses() int {
+// Stretches is how many stretches of booked blocks there are.
+func (x *Index) Stretches() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return len(x.lapses)
+	return len(x.stretches.heap)
 }

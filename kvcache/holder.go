@@ -220,7 +220,7 @@ func (x *Index) add(s *owner, ref uint32, h EngineHash, gt groupTier, fresh bool
 	c.setBit(planeHashed, off, true)
 	if plain {
 		c.setBit(gt.tier, off, true)
-		x.confirm(c, off, ref)
+		x.confirm(c, off)
 		return true
 	}
 	x.refresh(s, off, ref)
@@ -244,10 +244,9 @@ func (x *Index) drop(c *cover, off int) {
 }
 
 // confirm ends the booking of a block that events have made usable.
-func (x *Index) confirm(c *cover, off int, ref uint32) {
+func (x *Index) confirm(c *cover, off int) {
 	if c.booked(off) {
-		c.setBit(planeBooked, off, false)
-		x.unlist(c.s, ref)
+		x.endBooking(c, off)
 	}
 }
 
@@ -271,7 +270,7 @@ func (x *Index) refresh(s *owner, off int, ref uint32) {
 		c.setBit(t, off, mask>>t&1 != 0)
 	}
 	if mask != 0 {
-		x.confirm(c, off, ref)
+		x.confirm(c, off)
 	}
 }
 
@@ -463,7 +462,7 @@ func (x *Index) evictCover(c *cover, from int) {
 			delete(s.alias, ref)
 		}
 		if booked {
-			x.unlist(s, ref)
+			x.endBooking(c, off)
 		}
 		s.Evicted++
 		x.drop(c, off)

@@ -50,8 +50,8 @@ type Index struct {
 	lastOwner       uint64
 	joined          int
 	cur             cover
-	lapses          []lapse
-	booking         []uint32
+	stretches       stretches
+	booking         []uint32 // stretches
 	adopting        []parent
 	blocks, pairs   int
 	booked          int
@@ -245,7 +245,7 @@ func (x *Index) OwnerStats(o Owner) OwnerStats {
 	x.expire(expireAll)
 	st := x.standingOf(s)
 	return OwnerStats{
-		Name: s.name, Pairs: s.pairs, Provisional: len(s.booked.at), Orphans: len(s.orphans), Missing: s.lost.copies,
+		Name: s.name, Pairs: s.pairs, Provisional: s.booked.blocks, Orphans: len(s.orphans), Missing: s.lost.copies,
 		Short: s.lost.why, BlockSize: s.blockSize, Trust: st.Trust, TrustReason: st.Reason, Counters: s.Counters,
 	}
 }

@@ -183,25 +183,6 @@ func BenchmarkMatchAllHolders(b *testing.B) {
 	f.match(b)
 }
 
-// BenchmarkBook books a prompt of 1,000 blocks of which all but the last few are
-// confirmed, as every pick of a warm worker does.
-func BenchmarkBook(b *testing.B) {
-	r := rand.New(rand.NewPCG(33, 34))
-	f := &benchFleet{index: kvcache.NewIndex(kvcache.Options{})}
-	o := f.index.Join("w")
-	tokens := randomTokens(r, benchBlocks*benchSize)
-	keys := kvcache.Hasher{BlockSize: benchSize}.Keys(nil, tokens, kvcache.Scope{}, nil)
-	f.store(o, tokens, keys, benchBlocks-16)
-	var took durations
-	b.ReportAllocs()
-	for b.Loop() {
-		start := time.Now()
-		f.index.Book(o, keys, time.Minute)
-		took.add(time.Since(start))
-	}
-	took.report(b)
-}
-
 // BenchmarkClear clears an owner of a million blocks.
 func BenchmarkClear(b *testing.B) {
 	r := rand.New(rand.NewPCG(35, 36))

@@ -196,7 +196,7 @@ func (x *Index) planesAt(at uint32) ([]atomic.Uint64, int) {
 	if at == 0 || head == nil {
 		return nil, 0
 	}
-	width := head[0].Load()
+	width := uint32(head[0].Load())
 	if width > runMax/64 {
 		return nil, 0
 	}
