@@ -25,6 +25,9 @@
 //     reconnection, when a number falls, and every CheckEvery, which finds last
 //     messages that were lost with nothing after them and restarts that nobody
 //     reported.
+//   - Where the index says up to which message it is, as after a snapshot was
+//     imported, that message takes the place of a replay of everything: if the
+//     publisher still has it, unchanged, only what came after is applied.
 //   - When content is lost for good, everything known before is dropped: the
 //     lost messages may have removed any of it. What comes after is a lower
 //     bound. It is complete again once the engine clears its cache or restarts.
@@ -33,6 +36,10 @@
 //
 //	state           trust       reason              left by
 //	-------------   ---------   -----------------   --------------------------------------------
+//	taken over      as before   starting            proof: exact, or as it was left; another
+//	                                                publisher: what is known is dropped, then
+//	                                                as from starting
+//	                            replay unanswered   replay answered; first message
 //	starting        blind       starting            first replay answered: exact, or history
 //	                                                wrapped if it does not reach back to 0
 //	                            replay unanswered   first message, replay answered
@@ -55,6 +62,10 @@
 //	                            malformed event
 //	                            refused by the index
 //	                            conflicting sequence numbers
+//	                            incomplete snapshot the same; a replay that reaches back to 0
+//	short           resyncing   evicted by budget,  removals of all that is missing, clear or
+//	                            and others of the   restart: exact; a replay, if that reaches
+//	                            index's own bounds  back to 0 and there is room: exact
 //	doubt           resyncing   replay unanswered   a replay that is answered: exact
 //	closed          blind       closed
 //
@@ -67,6 +78,10 @@
 // short and the proof tells afterwards. Removals may be missed meanwhile, so it
 // is neither exact nor a lower bound, and it is dropped when the disconnection
 // lasts.
+//
+// Resync replays everything when somebody else finds the index wrong. Both it and
+// the replays that make up for the index's own bounds keep a distance of
+// ResyncEvery, and the latter become rarer each time that they were of no use.
 //
 // # Bounds
 //

@@ -113,6 +113,16 @@ func (e *traceEngine) serve(ids []uint64, s *step) {
 	}
 }
 
+// appendStretch makes the tokens of a stretch from its name.
+func appendStretch(tokens []uint32, id uint64) []uint32 {
+	v := id*0x9e3779b97f4a7c15 + 1
+	for range traceStretch * traceBlock {
+		v = v*6364136223846793005 + 1442695040888963407
+		tokens = append(tokens, uint32(v>>47))
+	}
+	return tokens
+}
+
 func traceHash(id uint64, block int) kvcache.EngineHash {
 	return kvcache.EngineHash((id*traceStretch + uint64(block) + 1) * 0x9e3779b97f4a7c15)
 }
@@ -123,6 +133,7 @@ type step struct {
 	out           *[]traceMessage
 	events, ops   int
 	body          []byte
+	tokens        []uint32
 }
 
 func (s *step) end() {
@@ -173,10 +184,9 @@ func (s *step) store(ids []uint64, i int) {
 	}
 	s.text("token_ids")
 	s.array(traceStretch * traceBlock)
-	v := ids[i]*0x9e3779b97f4a7c15 + 1
-	for range traceStretch * traceBlock {
-		v = v*6364136223846793005 + 1442695040888963407
-		s.body = binary.BigEndian.AppendUint32(append(s.body, 0xce), uint32(v>>47))
+	s.tokens = appendStretch(s.tokens[:0], ids[i])
+	for _, token := range s.tokens {
+		s.body = binary.BigEndian.AppendUint32(append(s.body, 0xce), token)
 	}
 	s.text("block_size")
 	s.body = append(s.body, traceBlock)

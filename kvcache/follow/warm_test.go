@@ -240,3 +240,53 @@ func TestBudgetIsNamedAndMadeUpFor(t *testing.T) {
 	}, 20*time.Second, 5*time.Millisecond, "%+v", index.OwnerStats(owners[loser]))
 	assert.Positive(t, followers[loser].Stats().Restores)
 }
+
+// A late subscriber hears of blocks before their parents, whose events the engine
+// no longer has: nothing of it counts before the parent comes, and all of it then.
+func TestOrphansOfALateJoin(t *testing.T) {
+	t.Parallel()
+	hub := follow.NewHub()
+	pipe, err := hub.Open("engine", follow.PipeOptions{ReplayBatches: 2})
+	require.NoError(t, err)
+	var out []traceMessage
+	s := step{limit: traceStretch, out: &out}
+	for i := range 4 {
+		s.store([]uint64{1, 2, 3, 4}, i)
+		s.end()
+	}
+	s.remove(traceHash(9, 0)) // which it never heard of either
+	s.end()
+	for _, m := range out[:4] {
+		pipe.Publish(m.payload)
+	}
+	p := pursue(t, hub, pipe.Endpoint(0), nil)
+	require.Eventually(t, func() bool { return p.f.Stats().Next == 4 }, 20*time.Second, time.Millisecond)
+	pipe.Publish(out[4].payload)
+	keys := keysOf(1, 2, 3, 4)
+	found := func() (blocks int) {
+		hits := make([]kvcache.Hit, 1)
+		p.index.Match(keys, []kvcache.Owner{p.owner}, hits)
+		return int(hits[0].Blocks)
+	}
+	require.Eventually(t, func() bool { return p.f.Stats().Next == 5 }, 20*time.Second, time.Millisecond)
+	st := p.index.OwnerStats(p.owner)
+	assert.Equal(t, 2*traceStretch, st.Orphans)
+	assert.Zero(t, found(), "an orphan is no beginning of a prompt")
+	assert.Equal(t, kvcache.Standing{Trust: kvcache.Resyncing, Reason: "history wrapped"}, p.index.Standing(p.owner))
+	// The engine computes the beginning anew.
+	pipe.Publish(out[1].payload)
+	require.Eventually(t, func() bool { return p.f.Stats().Next == 6 }, 20*time.Second, time.Millisecond)
+	assert.Zero(t, found())
+	pipe.Publish(out[0].payload)
+	require.Eventually(t, func() bool { return found() == 4*traceStretch }, 20*time.Second, time.Millisecond)
+	assert.Zero(t, p.index.OwnerStats(p.owner).Orphans)
+	assert.Equal(t, kvcache.Resyncing, p.index.Trust(p.owner), "there may be more")
+}
+
+func keysOf(ids ...uint64) []kvcache.Key {
+	var tokens []uint32
+	for _, id := range ids {
+		tokens = appendStretch(tokens, id)
+	}
+	return kvcache.Hasher{BlockSize: traceBlock}.Keys(nil, tokens, kvcache.Scope{}, nil)
+}
