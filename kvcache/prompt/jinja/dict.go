@@ -176,7 +176,7 @@ func hashKey(v Value) (any, bool) {
 		return undefKey{}, true
 	case *Tuple:
 		return hashTuple(v)
-	case *List, *Dict, *dictView, *sliceValue:
+	case *List, *Dict:
 		return nil, false
 	default:
 		return v, true // by identity
@@ -201,6 +201,8 @@ func appendHash(dst []byte, h any) []byte {
 		return fmt.Appendf(dst, "s%d:%s", len(h), h)
 	case tupleKey:
 		return fmt.Appendf(dst, "t%d:%s", len(h.text), h.text)
+	case Value:
+		return fmt.Appendf(dst, "%T:%p;", h, h) // by identity
 	default:
 		return fmt.Appendf(dst, "%T:%v;", h, h)
 	}

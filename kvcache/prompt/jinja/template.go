@@ -3,6 +3,7 @@ package jinja
 import (
 	"context"
 	"time"
+	"unicode/utf8"
 )
 
 // Defaults of Options, chosen far above what real templates need for the longest
@@ -68,6 +69,7 @@ func (f Format) String() string {
 // Template is a compiled template. It is immutable and safe for concurrent use.
 type Template struct {
 	opts      Options
+	code      *code
 	variables []string
 	format    Format
 	clock     bool
@@ -77,8 +79,24 @@ type Template struct {
 // Limit. Compile needs time and memory in proportion to the source, which may have
 // at most 4 MiB.
 func Compile(source string, o Options) (*Template, error) {
-	_ = source
-	return nil, unsupported("not built yet %v", o.withDefaults())
+	o = o.withDefaults()
+	if len(source) > maxSource {
+		return nil, limit("template longer than %d bytes", maxSource)
+	}
+	if !utf8.ValidString(source) {
+		return nil, syntax(0, "template is not valid UTF-8")
+	}
+	tree, err := parse(source, o.MaxDepth)
+	if err != nil {
+		return nil, err
+	}
+	t := &Template{opts: o, format: detectFormat(tree)}
+	code, c, err := compileTemplate(tree, &o)
+	if err != nil {
+		return nil, err
+	}
+	t.code, t.variables, t.clock = code, c.variables(), c.clock
+	return t, nil
 }
 
 // Render appends the result for vars to dst and returns the extended slice, as
@@ -86,8 +104,17 @@ func Compile(source string, o Options) (*Template, error) {
 // result is UTF-8 unless the variables hold lone surrogates (see [String]).
 // The error is an *Error, or ctx's error once ctx has ended.
 func (t *Template) Render(ctx context.Context, dst []byte, vars *Dict) ([]byte, error) {
-	_, _ = ctx, vars
-	return dst, unsupported("not built yet")
+	if err := ctx.Err(); err != nil {
+		return dst, err
+	}
+	st := newState(ctx, &t.opts, t.code, vars)
+	st.out, st.base = dst, len(dst)
+	st.frame = t.code.fn.newFrame(nil)
+	st.enter(t.code.enter)
+	if _, err := st.run(t.code.body); err != nil {
+		return dst, err
+	}
+	return st.out, nil
 }
 
 // Variables returns the names that the template reads from its variables, sorted:
