@@ -111,7 +111,7 @@ func replayTrace(b *testing.B, requests []traceRequest) {
 		hit, asked = hit+int(hits[best].Blocks), asked+len(keys)
 		events := w.serve(q.HashIDs, tokens)
 		due := begin.Add(time.Duration(ops) * time.Second / traceRate)
-		waitUntil(due)
+		spinUntil(due)
 		for i := range events {
 			x.Apply(w.owner, &events[i])
 			ops += len(events[i].Hashes)

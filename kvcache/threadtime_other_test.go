@@ -1,0 +1,7 @@
+//go:build !linux
+
+package kvcache_test
+
+import "time"
+
+func threadTime() time.Duration { return 0 }
