@@ -39,6 +39,10 @@ type Decision struct {
 	// first attempt waiting for an engine's tokenizer included, for later ones the
 	// attempts before excluded.
 	Took time.Duration `json:"took_ns"`
+	// Waited is how long the request waited for a worker to be free, in nanoseconds;
+	// Took does not include it. Saturated, in a dry run: it would have to wait.
+	Waited    time.Duration `json:"waited_ns,omitempty"`
+	Saturated bool          `json:"saturated,omitempty"`
 }
 
 // Targets are the times that a request should meet.
@@ -84,6 +88,12 @@ func (d *Decision) String() string {
 		d.API, clip(d.Model), d.PromptTokens, d.TokenSource)
 	if d.Attempt > 1 {
 		fmt.Fprintf(&b, ", attempt %d", d.Attempt)
+	}
+	if d.Waited > 0 {
+		fmt.Fprintf(&b, ", waited %s", round(d.Waited))
+	}
+	if d.Saturated {
+		b.WriteString(", would wait")
 	}
 	if w := d.Winner(); w != nil {
 		fmt.Fprintf(&b, "\n  -> %s: %s", w.label(), w.reason(d.PromptTokens))

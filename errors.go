@@ -39,6 +39,9 @@ const (
 	// CodeNotForwarded: the path is not one that a Transport forwards; see
 	// TransportOptions.Forward.
 	CodeNotForwarded
+	// CodeSaturated: every worker is busy, and the request has waited as long as it
+	// may, or too many wait already. Try again after RetryAfter. See [WithQueue].
+	CodeSaturated
 )
 
 // statusClientClosed is the status that proxies log when a client went away; it
@@ -73,6 +76,8 @@ func (c Code) info() codeInfo {
 		return codeInfo{"router closed", http.StatusServiceUnavailable, "overloaded_error"}
 	case CodeNotForwarded:
 		return codeInfo{"not forwarded", http.StatusNotFound, "not_found_error"}
+	case CodeSaturated:
+		return codeInfo{"saturated", http.StatusServiceUnavailable, "overloaded_error"}
 	case 0:
 		return codeInfo{"no error", http.StatusOK, ""}
 	default:

@@ -42,6 +42,9 @@ type ref struct {
 	doubt string
 }
 
+// place is the rank of the candidate's worker.
+func (rf *ref) place(rank int) place { return place{rf.member, rank} }
+
 func (ev *evaluation) reset() {
 	ev.Round.Reset()
 	clear(ev.refs)
@@ -63,6 +66,9 @@ func (s *Selection) adapterOn(m *fleet.Member) string {
 // earlier pick.
 func (r *Router) evaluate(s *Selection, ev *evaluation, attempt int, dry bool) {
 	now := r.opts.now()
+	if ev.Waiting = r.Waiting(); s.waits {
+		ev.Waiting-- // others
+	}
 	home := r.sessions.home(s.session)
 	for _, m := range r.fleet.Snapshot().ForModel(s.parsed.model) {
 		if m.Routable() && !s.wasTried(m.ID()) {
@@ -140,6 +146,11 @@ func (r *Router) gather(s *Selection, ev *evaluation, m *fleet.Member, now time.
 			OtherWaiting: load.OtherWaiting, OtherRunning: load.OtherRunning,
 			KVUsage: load.KVUsage, ReportAge: load.Age, Tie: r.rng.Uint32(),
 		}
+		if r.queue != nil {
+			tokens, pairs := r.queue.ahead(m, rank)
+			place.PrefillTokens += tokens
+			place.PrefillPairs += pairs
+		}
 		if load.PrefillRequests > 0 {
 			place.PrefillFor = max(now.Sub(load.PrefillSince), 0)
 		}
@@ -195,7 +206,11 @@ func (r *Router) book(s *Selection, ev *evaluation, number int) {
 	if !s.parsed.stream {
 		// Nobody will see its first token; without a guess its prefill would weigh on
 		// the worker until the whole answer is there.
-		s.attempt.assumed = time.AfterFunc(2*ev.Predictions[i].TTFT, s.attempt.booking.FirstToken)
+		booking := s.attempt.booking
+		s.attempt.assumed = time.AfterFunc(2*ev.Predictions[i].TTFT, func() {
+			booking.FirstToken()
+			r.freed()
+		})
 	}
 	if rf.member.Ranks() > 1 {
 		s.attempt.target.Header = http.Header{headerRank: []string{strconv.Itoa(c.Rank)}}
@@ -221,6 +236,10 @@ func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Tim
 		Degradations: degradations(&s.enc), Chosen: -1,
 		Candidates: make([]DecisionCandidate, len(ev.Candidates)),
 		Took:       r.opts.now().Sub(began),
+	}
+	if number == 1 {
+		d.Waited = s.waited
+		d.Took -= s.waited
 	}
 	for i := range ev.Candidates {
 		d.Candidates[i] = DecisionCandidate{

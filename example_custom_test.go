@@ -2,8 +2,10 @@ package kvsteer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
@@ -89,4 +91,31 @@ func ExampleWithEncoder() {
 	}
 	fmt.Println(d.PromptTokens, "tokens from", d.TokenSource)
 	// Output: 16 tokens from local
+}
+
+// With a queue, requests wait in the router while workers are busy, and are placed
+// when one is free. What they are waits with them: here the second is urgent.
+func ExampleWithQueue() {
+	engine := startEngine()
+	defer engine.Close()
+	router, workers := startRouter(engine, kvsteer.WithQueue(kvsteer.QueueOptions{MaxWait: 20 * time.Millisecond}))
+	defer workers.Close()
+	defer router.Close()
+
+	first, err := router.Select(context.Background(), &kvsteer.Request{
+		API: kvsteer.Completions, Body: []byte(`{"model":"qwen3","prompt":"Once upon a time","stream":true}`),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	urgent := chat("Hi")
+	urgent.Priority, urgent.Tenant = -1, "front desk"
+	_, err = router.Select(context.Background(), urgent) // nobody is free in time
+	var refused *kvsteer.Error
+	if errors.As(err, &refused) {
+		fmt.Println(refused.Code, "- try again in", refused.RetryAfter)
+	}
+	first.Done(kvsteer.Usage{})
+	// Output: saturated - try again in 1s
 }

@@ -32,6 +32,7 @@ type options struct {
 	predictor   Predictor
 	index       kvcache.Options
 	weights     kvcache.TierWeights
+	queue       *QueueOptions // nil: requests don't wait
 	hooks       hookSet
 	logger      *slog.Logger
 	now         func() time.Time

@@ -30,6 +30,7 @@ type Router struct {
 	index     *kvcache.Index
 	residency *residency
 	live      liveSet
+	queue     *queue        // nil: requests don't wait
 	scratch   sync.Pool     // of *evaluation
 	keyPool   sync.Pool     // of *keys
 	engineAt  atomic.Uint32 // whose tokenizer is asked next
@@ -84,6 +85,10 @@ func New(opts ...Option) (*Router, error) {
 	r.residency = newResidency(r.index, &r.opts)
 	r.residency.watch(o.fleet)
 	r.wg.Go(r.reap)
+	if o.queue != nil {
+		r.queue = newQueue(o.queue)
+		r.wg.Go(r.serve)
+	}
 	return r, nil
 }
 
@@ -106,7 +111,8 @@ func (r *Router) Close() error {
 // must be ended by Done or Abort. The error is an *Error.
 //
 // Select blocks only while an engine is asked for token ids, which has a
-// deadline of its own; ctx bounds the whole.
+// deadline of its own, and, with [WithQueue], while workers are busy; ctx bounds
+// the whole.
 func (r *Router) Select(ctx context.Context, req *Request) (*Selection, error) {
 	s, err := r.prepare(ctx, req)
 	if err != nil {
@@ -118,7 +124,7 @@ func (r *Router) Select(ctx context.Context, req *Request) (*Selection, error) {
 			b.End() // a hook or policy panicked: nobody else could
 		}
 	}()
-	if err := r.pick(s, 1); err != nil {
+	if err := r.pick(ctx, s, 1); err != nil {
 		return nil, err
 	}
 	handed = true
@@ -142,8 +148,9 @@ func (r *Router) Explain(ctx context.Context, req *Request) (*Decision, error) {
 	defer r.release(ev)
 	defer s.forget()
 	r.hash(s)
-	r.look(s, ev)
+	saturated := r.look(s, ev)
 	d := r.decide(s, ev, 1, s.began)
+	d.Saturated = saturated
 	if len(ev.Plan.Order) == 0 {
 		return d, r.nobody(s, ev)
 	}
@@ -242,17 +249,24 @@ func (r *Router) tokenizingEngine(members []*fleet.Member) prompt.Engine {
 
 // pick chooses a worker for s, books the request on it and tells the hooks. For
 // a second attempt the caller holds s.mu.
-func (r *Router) pick(s *Selection, number int) *Error {
+func (r *Router) pick(ctx context.Context, s *Selection, number int) *Error {
 	began := s.began
 	if number > 1 {
 		began = r.opts.now()
 	}
 	ev := r.evaluation()
-	defer r.release(ev)
+	defer func() { r.release(ev) }()
 	r.hash(s)
-	id := r.choose(s, ev, number)
-	if id == 0 {
-		return r.nobody(s, ev)
+	id, waits, err := r.choose(s, ev, number)
+	if waits != nil {
+		var chosen *evaluation
+		if chosen, err = r.await(ctx, waits); err == nil {
+			r.release(ev)
+			ev, id = chosen, waits.id
+		}
+	}
+	if err != nil {
+		return err
 	}
 	s.decision = r.decide(s, ev, number, began)
 	s.decision.ID = id
@@ -262,22 +276,57 @@ func (r *Router) pick(s *Selection, number int) *Error {
 	return nil
 }
 
-// look evaluates without booking. Like choose it lets go of the lock even when a
+// look evaluates without booking, and reports whether the request would wait. Like choose it lets go of the lock even when a
 // Policy or a Predictor panics: they are the user's code.
-func (r *Router) look(s *Selection, ev *evaluation) {
+func (r *Router) look(s *Selection, ev *evaluation) (saturated bool) {
 	r.pickMu.Lock()
 	defer r.pickMu.Unlock()
 	r.evaluate(s, ev, 1, true)
+	if r.queue == nil || len(ev.Plan.Order) == 0 {
+		return false
+	}
+	ready, _ := r.queue.ready(ev)
+	return !ready || len(r.queue.waiters) > 0
 }
 
-// choose evaluates and books, and returns the decision's number; 0 if nobody
-// could be chosen.
-func (r *Router) choose(s *Selection, ev *evaluation, number int) uint64 {
+// choose evaluates and books, and returns the decision's number, or the place in
+// line if the request has to wait.
+func (r *Router) choose(s *Selection, ev *evaluation, number int) (id uint64, waits *waiter, err *Error) {
 	r.pickMu.Lock()
 	defer r.pickMu.Unlock()
-	r.evaluate(s, ev, number, false)
+	queues := r.queue != nil && number == 1
+	r.evaluate(s, ev, number, queues)
 	if len(ev.Plan.Order) == 0 {
-		return 0
+		return 0, nil, r.nobody(s, ev)
+	}
+	if queues {
+		ready, delay := r.queue.ready(ev)
+		if !ready || len(r.queue.waiters) > 0 {
+			w, ok := r.join(s, ev)
+			if !ok {
+				return 0, nil, saturated(delay, "too many requests wait for a worker")
+			}
+			w.delay = delay
+			r.dispatch()
+			return 0, w, nil
+		}
+	}
+	if id = r.commit(s, ev, number); id == 0 {
+		return 0, nil, r.nobody(s, ev)
+	}
+	return id, nil, nil
+}
+
+// commit books what was evaluated and returns the decision's number; 0 if the
+// policy has changed its mind. The caller holds pickMu.
+func (r *Router) commit(s *Selection, ev *evaluation, number int) uint64 {
+	if r.queue != nil && number == 1 {
+		q := s.prompt()
+		q.Attempt = number
+		ev.Choose(&q, r.opts.policy) // until now it was a question
+		if len(ev.Plan.Order) == 0 {
+			return 0
+		}
 	}
 	r.book(s, ev, number)
 	r.decisions++

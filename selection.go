@@ -39,6 +39,7 @@ type Selection struct {
 	enc    prompt.Encoding
 	// session stands for the request's session, 0 if it has none.
 	session uint64
+	waits   bool // in the router's line, under pickMu
 	began   time.Time
 
 	// touched is the last sign of life, Unix nanoseconds; prev and next link the
@@ -47,6 +48,7 @@ type Selection struct {
 	prev, next *Selection
 
 	mu       sync.Mutex
+	waited   time.Duration
 	keys     *keys // until the first token or the end
 	attempt  attempt
 	tried    []string
@@ -119,6 +121,7 @@ func (s *Selection) FirstToken() {
 	}
 	s.attempt.ttft = max(now.Sub(s.attempt.began), 1)
 	s.attempt.booking.FirstToken()
+	s.router.freed()
 	s.router.keep(s)
 	s.forget()
 	if s.attempt.number == 1 {
@@ -164,6 +167,7 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 
 	r := s.router
 	r.live.remove(s)
+	r.freed()
 	if reaped && a.cancel != nil {
 		a.cancel(errReaped) // nobody reads the answer: the worker need not go on
 	}
@@ -217,8 +221,9 @@ func (s *Selection) Next(ctx context.Context, cause error) error {
 	}
 	s.Touch()
 	s.attempt.release()
+	s.router.freed()
 	s.tried = append(s.tried, s.attempt.member.ID())
-	if err := s.router.pick(s, s.attempt.number+1); err != nil {
+	if err := s.router.pick(ctx, s, s.attempt.number+1); err != nil {
 		return &Error{
 			Code: CodeUpstream, Message: "every worker that could be tried failed", Err: cause,
 			Rule: err.Rule, RetryAfter: err.RetryAfter,

@@ -79,6 +79,9 @@ type Round struct {
 	// Weights say what cached blocks are worth by tier. Nil counts all as 1.
 	Weights *kvcache.TierWeights
 
+	// Waiting is the requests that wait in the router for a worker to be free.
+	Waiting int
+
 	Candidates  []policy.Candidate
 	Features    []Features
 	Predictions []Prediction
@@ -87,6 +90,7 @@ type Round struct {
 	Indexed []int
 	Plan    policy.Plan
 
+	req    policy.Request // here, so that none has to be allocated
 	home   []bool
 	behind []int // of the plan, in order, those that miss a target
 }
@@ -95,6 +99,7 @@ type Round struct {
 func (r *Round) Reset() {
 	clear(r.Candidates)
 	clear(r.Features)
+	r.Waiting = 0
 	r.Candidates, r.Features = r.Candidates[:0], r.Features[:0]
 	r.Predictions, r.Indexed, r.home = r.Predictions[:0], r.Indexed[:0], r.home[:0]
 	// A Policy that leaves the plan alone rejects; it must not get another's.
@@ -168,11 +173,11 @@ const loyalty = 10
 // Choose lets p order the candidates. An empty Plan.Order means that nobody is to
 // get the prompt.
 func (r *Round) Choose(q *Prompt, p policy.Policy) {
-	req := policy.Request{
+	r.req = policy.Request{
 		Model: q.Model, API: q.API, PromptTokens: q.Tokens, Attempt: max(q.Attempt, 1), DryRun: q.DryRun,
 		Tenant: q.Tenant, Priority: q.Priority, Session: q.Session, TargetTTFT: q.TargetTTFT, TargetITL: q.TargetITL,
 	}
-	p.Evaluate(&req, r.Candidates, &r.Plan)
+	p.Evaluate(&r.req, r.Candidates, &r.Plan)
 	if q.TargetTTFT > 0 || q.TargetITL > 0 {
 		r.target(q)
 	}

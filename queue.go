@@ -1,0 +1,388 @@
+package kvsteer
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/internal/steer"
+)
+
+// QueueOptions are the settings of [WithQueue]. The zero value works.
+type QueueOptions struct {
+	// Hold is the predicted wait on a worker from which on a request waits here
+	// instead. A worker that has no prompt to compute is always free. 0 means that
+	// any other is not.
+	Hold time.Duration
+	// MaxWaiting bounds the requests that wait; further ones are refused at once with
+	// a [CodeSaturated]. 0 means 1,024.
+	MaxWaiting int
+	// MaxWait bounds how long one waits; then it is refused with a [CodeSaturated].
+	// 0 means 30 s.
+	MaxWait time.Duration
+	// Aging is how many seconds of prefill a second of waiting outweighs. 0 means 1:
+	// a request that has waited as long as its prefill takes goes before one that
+	// has just come, however short. Negative means the shortest first, always.
+	Aging float64
+}
+
+const (
+	defaultMaxWaiting = 1024
+	defaultMaxWait    = 30 * time.Second
+	defaultAging      = 1
+)
+
+func (o *QueueOptions) fill() {
+	if o.MaxWaiting < 1 {
+		o.MaxWaiting = defaultMaxWaiting
+	}
+	if o.MaxWait <= 0 {
+		o.MaxWait = defaultMaxWait
+	}
+	if o.Aging == 0 {
+		o.Aging = defaultAging
+	}
+	o.Aging = max(o.Aging, 0)
+	o.Hold = max(o.Hold, 0)
+}
+
+// WithQueue lets Select hold a request while the worker that it should go to is at
+// another prompt, and choose when it is free: what is cached where, and who is
+// busy, is known better then. Of those that wait the lowest Priority goes first,
+// then the tenant that has had least, then the shortest prefill, with ageing. The
+// time that a request waits is bounded by its context and by QueueOptions. It is
+// off by default: without it engines queue, first come first served.
+//
+// Second attempts, and requests that carry no prompt, do not wait.
+func WithQueue(q QueueOptions) Option {
+	return optionFunc(func(o *options) {
+		q.fill()
+		o.queue = &q
+	})
+}
+
+// queue holds requests that wait. All but count and wake is guarded by
+// Router.pickMu.
+type queue struct {
+	opts    QueueOptions
+	line    steer.Line
+	waiters []*waiter
+	// promised is the work of those that wait for a rank: for the next in line it is
+	// as good as there.
+	promised []promise
+	// first is where the next in line are found, kept for its memory.
+	first []int
+
+	count atomic.Int32 // of waiters
+	wake  chan struct{}
+}
+
+type promise struct {
+	place
+
+	tokens int
+	pairs  int64
+}
+
+// waiter is a request that waits. What its done channel announces is written
+// before that is closed, under pickMu.
+type waiter struct {
+	steer.Waiter
+
+	s    *Selection
+	done chan struct{}
+	// One of these is set: the choice and its number, why there is none, or
+	// what a user's Policy or Predictor panicked with.
+	ev    *evaluation
+	id    uint64
+	err   *Error
+	panic any
+	// delay is the wait that was last predicted for it.
+	delay time.Duration
+}
+
+const (
+	// lookahead bounds the waiters that are evaluated for one free worker.
+	lookahead = 16
+	// lookEvery is how often those that wait are looked at without an occasion: for
+	// what engines report, and for workers that come.
+	lookEvery = 50 * time.Millisecond
+)
+
+func newQueue(o *QueueOptions) *queue {
+	return &queue{opts: *o, line: steer.Line{Aging: o.Aging}, wake: make(chan struct{}, 1)}
+}
+
+// Waiting counts the requests that wait for a worker; 0 without [WithQueue].
+func (r *Router) Waiting() int {
+	if r.queue == nil {
+		return 0
+	}
+	return int(r.queue.count.Load())
+}
+
+// freed says that a worker may have become free. It is called for every first
+// token and every end.
+func (r *Router) freed() {
+	if r.queue == nil || r.queue.count.Load() == 0 {
+		return
+	}
+	select {
+	case r.queue.wake <- struct{}{}:
+	default:
+	}
+}
+
+// serve gives workers to those that wait until the router closes.
+func (r *Router) serve() {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-r.stop:
+			return
+		case <-r.queue.wake:
+		case <-tick.C:
+			if r.queue.count.Load() == 0 {
+				continue
+			}
+		}
+		r.pickMu.Lock()
+		r.dispatch()
+		r.pickMu.Unlock()
+	}
+}
+
+// ready reports whether the first in the plan is free for one more request, and
+// how long that would have to wait there.
+func (q *queue) ready(ev *evaluation) (ok bool, delay time.Duration) {
+	i := ev.Plan.Order[0]
+	delay = max(ev.Predictions[i].TTFT-ev.Predictions[i].Prefill, 0)
+	if slices.ContainsFunc(q.promised, func(p promise) bool { return p.place == ev.refs[i].place(ev.places[i].Rank) }) {
+		return false, delay
+	}
+	return ev.places[i].Prefilling == 0 || q.opts.Hold > 0 && delay <= q.opts.Hold, delay
+}
+
+// join puts s, evaluated in ev, into the line. It reports false if that is full.
+func (r *Router) join(s *Selection, ev *evaluation) (*waiter, bool) {
+	q := r.queue
+	if len(q.waiters) >= q.opts.MaxWaiting {
+		return nil, false
+	}
+	w := &waiter{
+		Waiter: steer.Waiter{
+			Priority: s.parsed.hints.priority, Tenant: s.parsed.hints.tenant, Since: r.opts.now(),
+			Work: ev.Predictions[ev.Plan.Order[0]].Prefill,
+		},
+		s: s, done: make(chan struct{}),
+	}
+	q.line.Join(&w.Waiter)
+	q.waiters = append(q.waiters, w)
+	s.waits = true
+	q.count.Store(int32(len(q.waiters))) //nolint:gosec // bounded
+	return w, true
+}
+
+// leave takes w out of the line. It reports false if it has left.
+func (q *queue) leave(w *waiter, served bool) bool {
+	i := slices.Index(q.waiters, w)
+	if i < 0 {
+		return false
+	}
+	q.waiters = slices.Delete(q.waiters, i, i+1)
+	w.s.waits = false
+	q.count.Store(int32(len(q.waiters))) //nolint:gosec // bounded
+	q.line.Leave(&w.Waiter, served)
+	return true
+}
+
+// dispatch gives free workers to those that wait, as long as there are both. The
+// caller holds pickMu.
+func (r *Router) dispatch() {
+	q := r.queue
+	for len(q.waiters) > 0 {
+		served := false
+		q.promised = q.promised[:0]
+		idle := idle{r: r}
+		for _, i := range q.next(r.opts.now()) {
+			w := q.waiters[i]
+			if q.opts.Hold == 0 && !idle.any(w.s.parsed.model) {
+				continue
+			}
+			if served = r.offer(w); served {
+				break // the line has changed
+			}
+		}
+		q.promised = q.promised[:0] // they are for this round alone
+		if !served {
+			return
+		}
+	}
+}
+
+// next lists the places of the first in line, in order.
+func (q *queue) next(now time.Time) []int {
+	q.first = q.first[:0]
+	order := func(a, b int) int { return q.line.Before(&q.waiters[a].Waiter, &q.waiters[b].Waiter, now) }
+	for i := range q.waiters {
+		if len(q.first) == lookahead {
+			if order(i, q.first[lookahead-1]) >= 0 {
+				continue
+			}
+			q.first = q.first[:lookahead-1]
+		}
+		at, _ := slices.BinarySearchFunc(q.first, i, order)
+		q.first = slices.Insert(q.first, at, i)
+	}
+	return q.first
+}
+
+// idle tells whether some rank for a model has no prompt to compute: looking is
+// much cheaper than evaluating.
+type idle struct {
+	r     *Router
+	model string
+	known bool
+	found bool
+}
+
+func (d *idle) any(model string) bool {
+	if d.known && d.model == model {
+		return d.found
+	}
+	d.model, d.known, d.found = model, true, false
+	for _, m := range d.r.fleet.Snapshot().ForModel(model) {
+		for rank := range m.Ranks() {
+			if m.InFlight(rank).PrefillRequests == 0 {
+				d.found = true
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// offer evaluates a waiter, and lets it go if its worker is free or if there is
+// none that it may have. It reports whether the waiter left.
+func (r *Router) offer(w *waiter) (left bool) {
+	q := r.queue
+	ev := r.evaluation()
+	handed := false
+	defer func() {
+		if p := recover(); p != nil {
+			// User code. This goroutine is not the one to tell.
+			w.panic, left = p, q.leave(w, false)
+			close(w.done)
+			return // ev may be in any state
+		}
+		if !handed {
+			r.release(ev)
+		}
+	}()
+	r.evaluate(w.s, ev, 1, true)
+	if len(ev.Plan.Order) == 0 {
+		if len(ev.Candidates) == 0 {
+			return false // a worker may come back in time
+		}
+		w.err, left = r.nobody(w.s, ev), q.leave(w, false)
+		close(w.done)
+		return left
+	}
+	i := ev.Plan.Order[0]
+	w.Work = ev.Predictions[i].Prefill
+	var ok bool
+	if ok, w.delay = q.ready(ev); !ok {
+		f := &ev.Features[i]
+		q.promised = append(q.promised, promise{
+			place: ev.refs[i].place(ev.places[i].Rank), tokens: f.Uncached, pairs: int64(AttentionPairs(f.Uncached, f.Cached)),
+		})
+		return false
+	}
+	if w.id = r.commit(w.s, ev, 1); w.id == 0 {
+		w.err = r.nobody(w.s, ev)
+	} else {
+		w.ev, handed = ev, true
+	}
+	left = q.leave(w, handed)
+	close(w.done)
+	return left
+}
+
+// ahead is the work that was promised to a rank in this round.
+func (q *queue) ahead(m *fleet.Member, rank int) (tokens int, pairs int64) {
+	for i := range q.promised {
+		if p := &q.promised[i]; p.member == m && p.rank == rank {
+			tokens += p.tokens
+			pairs += p.pairs
+		}
+	}
+	return tokens, pairs
+}
+
+// await waits until w is given a worker, and returns the choice, which the caller
+// releases.
+func (r *Router) await(ctx context.Context, w *waiter) (*evaluation, *Error) {
+	select {
+	case <-w.done: // there was no need to wait
+		return r.served(w)
+	default:
+	}
+	timer := time.NewTimer(r.queue.opts.MaxWait)
+	defer timer.Stop()
+	var err *Error
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		err = canceled(ctx)
+	case <-timer.C:
+		err = saturated(0, "no worker was free for the request in time")
+	case <-r.stop:
+		err = &Error{Code: CodeClosed, Message: "the router was closed"}
+	}
+	if err != nil {
+		r.pickMu.Lock()
+		if r.queue.leave(w, false) {
+			err.RetryAfter = max(err.RetryAfter, retryAfter(err.Code, w.delay))
+			r.pickMu.Unlock()
+			return nil, err
+		}
+		r.pickMu.Unlock() // it was served at the last moment
+		<-w.done
+	}
+	ev, failed := r.served(w)
+	if failed == nil && err != nil && err.Code != CodeSaturated { // nobody wants it any more
+		w.s.attempt.release()
+		r.freed()
+		r.release(ev)
+		return nil, err
+	}
+	w.s.waited = r.opts.now().Sub(w.Since)
+	return ev, failed
+}
+
+// served returns what a waiter was given.
+func (r *Router) served(w *waiter) (*evaluation, *Error) {
+	if w.panic != nil {
+		panic(w.panic)
+	}
+	return w.ev, w.err
+}
+
+// saturated refuses a request, to come back when a worker is expected to be free.
+func saturated(delay time.Duration, message string) *Error {
+	return &Error{Code: CodeSaturated, Message: message, RetryAfter: retryAfter(CodeSaturated, delay)}
+}
+
+// retryAfter is the delay in whole seconds, within bounds; 0 for other codes.
+func retryAfter(code Code, delay time.Duration) time.Duration {
+	const least, most = time.Second, time.Minute
+	if code != CodeSaturated {
+		return 0
+	}
+	secs := time.Duration(math.Ceil(delay.Seconds())) * time.Second
+	return min(max(secs, least), most)
+}

@@ -1,0 +1,349 @@
+package kvsteer_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/fleet/fleettest"
+	"github.com/kvsteer/kvsteer/policy"
+)
+
+// pace predicts a millisecond for each token, own and ahead.
+type pace struct{}
+
+func (pace) Predict(in []kvsteer.Features, out []kvsteer.Prediction) {
+	for i := range in {
+		own := time.Duration(in[i].Uncached) * time.Millisecond
+		out[i] = kvsteer.Prediction{TTFT: own + time.Duration(in[i].AheadTokens)*time.Millisecond, Prefill: own, Externality: own}
+	}
+}
+
+func (pace) Observe(*kvsteer.Features, time.Duration) {}
+
+// lane is a router with a queue and a way to put requests into it one by one.
+type lane struct {
+	t      *testing.T
+	router *kvsteer.Router
+	got    chan result
+}
+
+type result struct {
+	name string
+	sel  *kvsteer.Selection
+	err  error
+}
+
+func newLane(t *testing.T, workers int, q kvsteer.QueueOptions, o ...kvsteer.Option) *lane {
+	t.Helper()
+	o = append([]kvsteer.Option{kvsteer.WithQueue(q), kvsteer.WithPredictor(pace{})}, o...)
+	return &lane{t: t, router: plainWorkers(t, workers, o...), got: make(chan result, 100)}
+}
+
+// prompt is a request of n tokens that nobody else has. It streams, so that nobody
+// assumes that its first token has come.
+func (l *lane) prompt(n int) *kvsteer.Request {
+	ids := make([]uint32, n)
+	for i := range ids {
+		ids[i] = rand.Uint32() //nolint:gosec // a test's
+	}
+	body := []byte(`{"model":"m","prompt":"x","stream":true}`)
+	return &kvsteer.Request{API: kvsteer.Completions, Body: body, TokenIDs: ids}
+}
+
+// now selects for a request that does not have to wait.
+func (l *lane) now(req *kvsteer.Request) *kvsteer.Selection {
+	l.t.Helper()
+	s, err := l.router.Select(l.t.Context(), req)
+	require.NoError(l.t, err)
+	return s
+}
+
+// wait selects in the background and returns when the request is in line.
+func (l *lane) wait(ctx context.Context, name string, req *kvsteer.Request) {
+	l.t.Helper()
+	before := l.router.Waiting()
+	go func() {
+		s, err := l.router.Select(ctx, req)
+		l.got <- result{name, s, err}
+	}()
+	require.Eventually(l.t, func() bool { return l.router.Waiting() == before+1 }, wait, tick)
+}
+
+func (l *lane) next() result {
+	l.t.Helper()
+	select {
+	case r := <-l.got:
+		return r
+	case <-time.After(wait):
+		require.Fail(l.t, "nobody was served")
+		return result{}
+	}
+}
+
+// drain serves all that wait, one after another, and returns their order.
+func (l *lane) drain(first *kvsteer.Selection, n int) (order []string) {
+	l.t.Helper()
+	first.FirstToken()
+	for range n {
+		r := l.next()
+		require.NoError(l.t, r.err)
+		order = append(order, r.name)
+		r.sel.Done(kvsteer.Usage{})
+	}
+	first.Done(kvsteer.Usage{})
+	require.Zero(l.t, l.router.Waiting())
+	return order
+}
+
+func TestWaitsUntilTheWorkerIsFree(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, 2, kvsteer.QueueOptions{})
+	a, b := l.now(l.prompt(50)), l.now(l.prompt(50))
+	require.NotEqual(t, a.Target().Worker, b.Target().Worker)
+	require.Zero(t, a.Decision().Waited)
+	d, err := l.router.Explain(t.Context(), l.prompt(10))
+	require.NoError(t, err)
+	require.True(t, d.Saturated)
+	require.Contains(t, d.String(), "would wait")
+	l.wait(t.Context(), "c", l.prompt(10))
+	require.Zero(t, len(l.got))
+	b.FirstToken()
+	c := l.next()
+	require.NoError(t, c.err)
+	require.Equal(t, b.Target().Worker, c.sel.Target().Worker)
+	require.Positive(t, c.sel.Decision().Waited)
+	require.Contains(t, c.sel.Decision().String(), "waited")
+	for _, s := range []*kvsteer.Selection{a, b, c.sel} {
+		s.Done(kvsteer.Usage{})
+	}
+	d, err = l.router.Explain(t.Context(), l.prompt(10))
+	require.NoError(t, err)
+	require.False(t, d.Saturated)
+}
+
+func TestWaitsNoLongerThanIsWorthIt(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, 1, kvsteer.QueueOptions{Hold: 100 * time.Millisecond})
+	a := l.now(l.prompt(60))
+	b := l.now(l.prompt(60)) // 60 ms of work ahead
+	l.wait(t.Context(), "c", l.prompt(10))
+	a.FirstToken() // 60 ms again
+	c := l.next()
+	require.NoError(t, c.err)
+	for _, s := range []*kvsteer.Selection{a, b, c.sel} {
+		s.Done(kvsteer.Usage{})
+	}
+}
+
+func TestOrderOfWaiting(t *testing.T) {
+	t.Parallel()
+	type entry struct {
+		name     string
+		tokens   int
+		priority int
+		tenant   string
+	}
+	for name, c := range map[string]struct {
+		aging   float64
+		entries []entry
+		want    []string
+	}{
+		"shortest first": {-1, []entry{{"long", 500, 0, ""}, {"short", 100, 0, ""}, {"middle", 300, 0, ""}}, []string{"short", "middle", "long"}},
+		"ageing":         {1e6, []entry{{"long", 500, 0, ""}, {"short", 100, 0, ""}, {"middle", 300, 0, ""}}, []string{"long", "short", "middle"}},
+		"priority":       {-1, []entry{{"later", 100, 5, ""}, {"usual", 500, 0, ""}, {"first", 900, -5, ""}}, []string{"first", "usual", "later"}},
+		"fair share": {-1, []entry{
+			{"a1", 100, 0, "a"}, {"a2", 110, 0, "a"}, {"a3", 120, 0, "a"}, {"b1", 250, 0, "b"}, {"b2", 260, 0, "b"},
+		}, []string{"a1", "b1", "a2", "a3", "b2"}},
+		"priority before share": {-1, []entry{{"a1", 100, 0, "a"}, {"a2", 100, 0, "a"}, {"b1", 100, 1, "b"}}, []string{"a1", "a2", "b1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLane(t, 1, kvsteer.QueueOptions{Aging: c.aging})
+			first := l.now(l.prompt(10))
+			for _, e := range c.entries {
+				req := l.prompt(e.tokens)
+				req.Priority, req.Tenant = e.priority, e.tenant
+				l.wait(t.Context(), e.name, req)
+			}
+			require.Equal(t, c.want, l.drain(first, len(c.entries)))
+		})
+	}
+}
+
+func TestWaitingIsBounded(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, 1, kvsteer.QueueOptions{MaxWaiting: 2, MaxWait: 50 * time.Millisecond})
+	first := l.now(l.prompt(3500))
+	cause := errors.New("the client went away")
+	ctx, leave := context.WithCancelCause(t.Context())
+	l.wait(ctx, "leaves", l.prompt(10))
+	leave(cause)
+	r := l.next()
+	require.Equal(t, kvsteer.CodeCanceled, kvsteer.CodeOf(r.err))
+	require.ErrorIs(t, r.err, cause)
+
+	l.wait(t.Context(), "a", l.prompt(10))
+	l.wait(t.Context(), "b", l.prompt(10))
+	_, err := l.router.Select(t.Context(), l.prompt(10))
+	var e *kvsteer.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, kvsteer.CodeSaturated, e.Code)
+	require.Equal(t, 4*time.Second, e.RetryAfter, "3.5 seconds are ahead")
+	for range 2 {
+		r := l.next()
+		require.ErrorAs(t, r.err, &e)
+		require.Equal(t, kvsteer.CodeSaturated, e.Code)
+		require.Equal(t, http.StatusServiceUnavailable, e.Code.HTTPStatus())
+		require.Equal(t, 4*time.Second, e.RetryAfter)
+	}
+	require.Zero(t, l.router.Waiting())
+	first.Done(kvsteer.Usage{})
+	l.now(l.prompt(10)).Done(kvsteer.Usage{})
+}
+
+func TestClosingEndsTheWaiting(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, 1, kvsteer.QueueOptions{})
+	first := l.now(l.prompt(10))
+	l.wait(t.Context(), "a", l.prompt(10))
+	require.NoError(t, l.router.Close())
+	require.Equal(t, kvsteer.CodeClosed, kvsteer.CodeOf(l.next().err))
+	first.Done(kvsteer.Usage{})
+}
+
+// A request that waited goes where its prompt is by then.
+func TestBindsLate(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, 2, kvsteer.QueueOptions{})
+	shared := l.prompt(400)
+	a := l.now(l.prompt(800))
+	b := l.now(shared) // its sibling is not known to anybody when it comes
+	l.wait(t.Context(), "sibling", shared)
+	b.FirstToken()
+	r := l.next()
+	require.NoError(t, r.err)
+	require.Equal(t, b.Target().Worker, r.sel.Target().Worker)
+	require.Positive(t, r.sel.Decision().Winner().CachedTokens)
+	for _, s := range []*kvsteer.Selection{a, b, r.sel} {
+		s.Done(kvsteer.Usage{})
+	}
+}
+
+// fickle is a policy whose mind can be changed.
+type fickle struct {
+	policy.Default
+
+	mu sync.Mutex
+	do func(plan *policy.Plan)
+}
+
+func (f *fickle) set(do func(plan *policy.Plan)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.do = do
+}
+
+func (f *fickle) Evaluate(req *policy.Request, c []policy.Candidate, plan *policy.Plan) {
+	f.Default.Evaluate(req, c, plan)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.do != nil {
+		f.do(plan)
+	}
+}
+
+// Every wait checks the policy again.
+func TestThePolicyHoldsForThoseThatWait(t *testing.T) {
+	t.Parallel()
+	p := &fickle{}
+	l := newLane(t, 1, kvsteer.QueueOptions{}, kvsteer.WithPolicy(p))
+	first := l.now(l.prompt(10))
+	l.wait(t.Context(), "a", l.prompt(10))
+	p.set(func(plan *policy.Plan) { plan.Order, plan.Rule = plan.Order[:0], "closed" })
+	first.FirstToken()
+	r := l.next()
+	require.Equal(t, kvsteer.CodeRejectedByPolicy, kvsteer.CodeOf(r.err))
+	p.set(nil)
+
+	// A policy that panics does so where its caller can see it, and holds up nobody.
+	second := l.now(l.prompt(10))
+	before := l.router.Waiting()
+	panicked := make(chan any)
+	go func() {
+		defer func() { panicked <- recover() }()
+		_, _ = l.router.Select(t.Context(), l.prompt(10))
+	}()
+	require.Eventually(t, func() bool { return l.router.Waiting() == before+1 }, wait, tick)
+	p.set(func(*policy.Plan) { panic("a bug") })
+	second.FirstToken()
+	require.Equal(t, "a bug", <-panicked)
+	p.set(nil)
+	third := l.now(l.prompt(10))
+	for _, s := range []*kvsteer.Selection{first, second, third} {
+		s.Done(kvsteer.Usage{})
+	}
+	require.Zero(t, l.router.InFlight())
+}
+
+func TestTurnsAreCountedWhenServed(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, 3, kvsteer.QueueOptions{}, kvsteer.WithPolicy(new(policy.RoundRobin)))
+	a, b := l.now(l.prompt(10)), l.now(l.prompt(10))
+	c := l.now(l.prompt(10))
+	l.wait(t.Context(), "d", l.prompt(10)) // for s0, whose turn it is
+	l.wait(t.Context(), "e", l.prompt(20))
+	b.FirstToken()
+	require.Never(t, func() bool { return len(l.got) > 0 }, 20*time.Millisecond, tick)
+	a.FirstToken()
+	d, e := l.next(), l.next()
+	if d.name == "e" {
+		d, e = e, d
+	}
+	require.Equal(t, "s0", d.sel.Target().Worker)
+	require.Equal(t, "s1", e.sel.Target().Worker)
+	for _, s := range []*kvsteer.Selection{a, b, c, d.sel, e.sel} {
+		s.Done(kvsteer.Usage{})
+	}
+}
+
+// Many come, wait, leave and are served, through a gateway: nobody is lost, and
+// nothing stays booked.
+func TestQueueUnderLoad(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig{engines: 3, options: []kvsteer.Option{kvsteer.WithQueue(kvsteer.QueueOptions{MaxWaiting: 100})}})
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	statuses := map[int]int{}
+	for i := range 150 {
+		wg.Go(func() {
+			ctx := t.Context()
+			if i%5 == 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, time.Duration(rand.IntN(20))*time.Millisecond) //nolint:gosec // a test's
+				defer cancel()
+			}
+			a, err := r.try(ctx, "/v1/chat/completions", chatBody(fleettest.Text(uint64(i%20), 300), i%2 == 0))
+			if err != nil {
+				a.status = 0
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[a.status]++
+		})
+	}
+	wg.Wait()
+	r.idle()
+	require.Zero(t, r.router.Waiting())
+	require.GreaterOrEqual(t, statuses[http.StatusOK], 60, statuses)
+	for status := range statuses {
+		require.Contains(t, []int{0, http.StatusOK, http.StatusServiceUnavailable}, status, statuses)
+	}
+}
