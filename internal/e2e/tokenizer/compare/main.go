@@ -1,0 +1,160 @@
+// Command compare encodes texts with kvcache/prompt/tokenizer and with the Rust tokenizers,
+// and counts the differences.
+//
+//	go run ./internal/e2e/tokenizer/compare -python PYTHON -n 1000000 -long 100 [NAME...]
+//
+// A NAME is a folder of the tokenizer cache that scripts/tokenizer-files.sh fills, or a
+// path of a tokenizer.json; without any, the six families. Needs Python with the package
+// tokenizers. It exits with 1 if anything differs.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kvsteer/kvsteer/internal/e2e/tokenizer/corpus"
+	"github.com/kvsteer/kvsteer/internal/e2e/tokenizer/oracle"
+	"github.com/kvsteer/kvsteer/kvcache/prompt/tokenizer"
+)
+
+var families = []string{"qwen3", "llama3_1", "deepseek_v3", "gptoss", "gemma3", "llama2"}
+
+type options struct {
+	python, script string
+	n, long, size  int
+	seed           uint64
+	show           int
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.python, "python", "python3", "a Python that has the package tokenizers")
+	flag.StringVar(&o.script, "script", "internal/e2e/tokenizer/oracle.py", "the oracle")
+	flag.IntVar(&o.n, "n", 20000, "short texts for each tokenizer")
+	flag.IntVar(&o.long, "long", 10, "long texts for each tokenizer, of 100 kB to -size")
+	flag.IntVar(&o.size, "size", 1<<20, "bytes of the longest texts")
+	flag.Uint64Var(&o.seed, "seed", 1, "seed of the texts")
+	flag.IntVar(&o.show, "show", 5, "differences to print for each tokenizer")
+	flag.Parse()
+	names := flag.Args()
+	if len(names) == 0 {
+		names = families
+	}
+	failed := false
+	for _, name := range names {
+		differ, err := compare(os.Stdout, name, o)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		}
+		failed = failed || differ > 0 || err != nil
+	}
+	if failed {
+		os.Exit(1)
+	}
+}
+
+func path(name string) (string, error) {
+	if strings.HasSuffix(name, ".json") {
+		return name, nil
+	}
+	cache, err := os.UserCacheDir()
+	return filepath.Join(cache, "kvsteer", "tokenizers", name, "tokenizer.json"), err
+}
+
+// tally counts what was compared.
+type tally struct {
+	texts, bytes, ids       int
+	differ, failed, refused int
+	ours                    time.Duration
+}
+
+func compare(out io.Writer, name string, o options) (differ int, err error) {
+	file, err := path(name)
+	if err != nil {
+		return 0, err
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return 0, fmt.Errorf("%w (run scripts/tokenizer-files.sh)", err)
+	}
+	t, err := tokenizer.Load(data, tokenizer.Options{})
+	if err != nil {
+		return 0, err
+	}
+	rust, err := oracle.Start(o.python, o.script, file)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, rust.Close()) }()
+	special, words, err := corpus.Vocabulary(data)
+	if err != nil {
+		return 0, err
+	}
+	src := corpus.New(o.seed, special, words)
+	begin := time.Now()
+	var short, long tally
+	const frame = 2000
+	for done := 0; done < o.n; done += frame {
+		items := make([]oracle.Item, min(frame, o.n-done))
+		for i := range items {
+			items[i] = oracle.Item{Text: src.Text(), Special: i%2 == 1}
+		}
+		if err := short.add(out, t, rust, items, o.show); err != nil {
+			return 0, err
+		}
+	}
+	for i := range o.long {
+		const least = 100_000
+		size := least + (o.size-least)*i/max(1, o.long-1)
+		if err := long.add(out, t, rust, []oracle.Item{{Text: src.Long(size), Special: i%2 == 1}}, o.show); err != nil {
+			return 0, err
+		}
+	}
+	fmt.Fprintf(out, "%-12s tokenizers %s seed %d: short %s; long %s; %.0f s\n",
+		name, rust.Version, o.seed, &short, &long, time.Since(begin).Seconds())
+	return short.differ + long.differ, nil
+}
+
+func (c *tally) String() string {
+	return fmt.Sprintf("%d texts, %.1f MB, %d ids: %d differ, Rust failed %d, refused %d, ours %.1f MB/s",
+		c.texts, float64(c.bytes)/1e6, c.ids, c.differ, c.failed, c.refused, float64(c.bytes)/1e6/c.ours.Seconds())
+}
+
+func (c *tally) add(out io.Writer, t *tokenizer.Tokenizer, rust *oracle.Oracle, items []oracle.Item, show int) error {
+	want, err := rust.Ask(items)
+	if err != nil {
+		return err
+	}
+	var ids []uint32
+	for i, x := range items {
+		start := time.Now()
+		ids, err = t.Encode(ids[:0], x.Text, x.Special)
+		c.ours += time.Since(start)
+		c.texts++
+		c.bytes += len(x.Text)
+		switch {
+		case want[i] == nil:
+			c.failed++
+			continue
+		case err != nil:
+			c.refused++
+		}
+		c.ids += len(want[i])
+		if err == nil && slices.Equal(ids, want[i]) {
+			continue
+		}
+		if c.differ++; c.differ <= show {
+			const most = 300
+			fmt.Fprintf(out, "text %+q special=%v\n  want %v\n  got  %v %v\n", x.Text[:min(most, len(x.Text))], x.Special,
+				want[i][:min(most, len(want[i]))], ids[:min(most, len(ids))], err)
+		}
+	}
+	return nil
+}

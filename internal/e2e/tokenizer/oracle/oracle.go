@@ -1,0 +1,103 @@
+// Package oracle asks the Rust tokenizers, through oracle.py, for the ids of texts.
+package oracle
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+)
+
+// Item is a text, and whether special tokens are added to it.
+type Item struct {
+	Text    string
+	Special bool
+}
+
+// Oracle is a running oracle.py. It isn't safe for concurrent use.
+type Oracle struct {
+	Version string // of the library
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	out     *bufio.Reader
+	errs    bytes.Buffer
+}
+
+// Start runs script with python on a tokenizer file.
+func Start(python, script, file string) (*Oracle, error) {
+	o := &Oracle{cmd: exec.Command(python, script, file)}
+	o.cmd.Stderr = &o.errs
+	in, err := o.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := o.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := o.cmd.Start(); err != nil {
+		return nil, err
+	}
+	o.in, o.out = in, bufio.NewReaderSize(out, 1<<20)
+	n, err := o.uint32()
+	if err != nil {
+		return nil, errors.Join(o.Close(), fmt.Errorf("%w: %s", err, o.errs.String()))
+	}
+	version := make([]byte, n)
+	if _, err := io.ReadFull(o.out, version); err != nil {
+		return nil, errors.Join(err, o.Close())
+	}
+	o.Version = string(version)
+	return o, nil
+}
+
+// Close ends it.
+func (o *Oracle) Close() error {
+	err := o.in.Close()
+	return errors.Join(err, o.cmd.Wait())
+}
+
+// Ask returns the ids of each text; nil where the library failed.
+func (o *Oracle) Ask(items []Item) ([][]uint32, error) {
+	frame := binary.LittleEndian.AppendUint32(nil, uint32(len(items)))
+	for _, x := range items {
+		frame = binary.LittleEndian.AppendUint32(frame, uint32(len(x.Text)))
+		special := byte(0)
+		if x.Special {
+			special = 1
+		}
+		frame = append(append(frame, special), x.Text...)
+	}
+	if _, err := o.in.Write(frame); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, o.errs.String())
+	}
+	all := make([][]uint32, len(items))
+	for i := range all {
+		n, err := o.uint32()
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s", err, o.errs.String())
+		}
+		if n == 1<<32-1 {
+			continue
+		}
+		ids := make([]uint32, n)
+		for k := range ids {
+			if ids[k], err = o.uint32(); err != nil {
+				return nil, err
+			}
+		}
+		all[i] = ids
+	}
+	return all, nil
+}
+
+func (o *Oracle) uint32() (uint32, error) {
+	var b [4]byte
+	if _, err := io.ReadFull(o.out, b[:]); err != nil {
+		return 0, err
+	}
+	return binary.LittleEndian.Uint32(b[:]), nil
+}
