@@ -77,7 +77,7 @@ func (w *Worker) Ranks() int { return max(1, w.DataParallel) }
 func (w *Worker) Equal(o *Worker) bool {
 	return w.Name == o.Name && w.Epoch == o.Epoch && w.URL == o.URL && w.Engine == o.Engine &&
 		w.Class == o.Class && w.BlockSize == o.BlockSize && w.DataParallel == o.DataParallel &&
-		w.Speculative == o.Speculative && w.Draining == o.Draining &&
+		w.Speculative == o.Speculative && w.Role == o.Role && w.Draining == o.Draining &&
 		slices.Equal(w.Models, o.Models) && maps.Equal(w.Labels, o.Labels) && slices.Equal(w.Events, o.Events)
 }
 
@@ -115,6 +115,7 @@ func (c *checker) all(w *Worker) {
 	}
 	c.url(w.URL)
 	c.engine(w.Engine)
+	c.role(w.Role)
 	c.models(w.Models)
 	if problem := textProblem(w.Class, maxNameBytes); problem != "" {
 		c.failf("class", "%s", problem)
@@ -199,6 +200,15 @@ func (c *checker) engine(e Engine) {
 	default:
 		c.failf("engine", "%q is not known; use %s, %s, %s or %s, or leave it out to find out by probing",
 			string(e), EngineVLLM, EngineSGLang, EngineTRTLLM, EngineOther)
+	}
+}
+
+func (c *checker) role(r Role) {
+	switch r {
+	case RoleWhole, RolePrefill, RoleDecode:
+	default:
+		c.failf("role", "%q is not known; use %s or %s, or leave it out for a worker that serves whole requests",
+			string(r), RolePrefill, RoleDecode)
 	}
 }
 

@@ -47,6 +47,9 @@ type Request struct {
 	// router itself sees to it that candidates which are expected to meet them come
 	// before those which aren't, each in the order of the plan.
 	TargetTTFT, TargetITL time.Duration
+	// Prefill: the question is which worker computes the prompt for another one to
+	// go on from. Candidates are those that do nothing else.
+	Prefill bool
 	// DryRun: the question is what would be chosen, and nothing will be sent. A
 	// policy that counts its choices does not count this one, nor later attempts.
 	DryRun bool
@@ -96,6 +99,10 @@ type Candidate struct {
 	PredictedP90 time.Duration `json:"predicted_ttft_p90_ns"`
 	PredictedITL time.Duration `json:"predicted_itl_ns"`
 	PredictedE2E time.Duration `json:"predicted_e2e_ns"`
+
+	// PrefillOn is the worker that would compute the prompt, if that is another one;
+	// the predictions are then of both together.
+	PrefillOn string `json:"prefill_on,omitempty"`
 
 	// Affinity is what the default rule takes off for the worker that the request's
 	// session was last sent to.

@@ -14,7 +14,7 @@ const RoundRobinRule = "round-robin"
 // front of the same fleet to see what [Default] buys. The zero value is ready;
 // a RoundRobin must not be copied after first use.
 type RoundRobin struct {
-	turn atomic.Uint64
+	turn, prefills atomic.Uint64
 }
 
 // Evaluate implements [Policy].
@@ -35,9 +35,13 @@ func (r *RoundRobin) Evaluate(req *Request, candidates []Candidate, plan *Plan) 
 		x, y := &candidates[a], &candidates[b]
 		return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.Rank, y.Rank))
 	})
-	turn := r.turn.Load() // what comes next
+	counter := &r.turn
+	if req.Prefill {
+		counter = &r.prefills
+	}
+	turn := counter.Load() // what comes next
 	if req.Attempt <= 1 && !req.DryRun {
-		turn = r.turn.Add(1) - 1
+		turn = counter.Add(1) - 1
 	}
 	rotateLeft(plan.Order, int(turn%n))
 }

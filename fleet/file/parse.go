@@ -186,7 +186,7 @@ func (p *parser) workers(n *yaml.Node) []fleet.Worker {
 func workerKeys() []string {
 	return []string{
 		"name", "epoch", "url", "engine", "models", "class", "labels",
-		"blockSize", "dataParallel", "events", "speculative", "draining",
+		"blockSize", "dataParallel", "events", "speculative", "role", "draining",
 	}
 }
 
@@ -221,6 +221,10 @@ func (p *parser) worker(n *yaml.Node, index int, w *fleet.Worker) {
 			w.Events = p.events(v, at)
 		case "speculative":
 			p.boolean(v, key, &w.Speculative)
+		case "role":
+			var role string
+			p.text(v, key, &role)
+			w.Role = fleet.Role(role)
 		case "draining":
 			p.boolean(v, key, &w.Draining)
 		}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/internal/sim"
 	"github.com/kvsteer/kvsteer/kvcache/follow"
 )
@@ -93,6 +94,10 @@ type Config struct {
 	Speed float64
 	// Speculative lowers every hit by one block, as EAGLE and MTP do.
 	Speculative bool
+	// Role is what Worker says of the engine, which itself does whatever it is asked:
+	// vLLM's kv_transfer_params make it compute a prompt for another, or go on from
+	// one that another has computed.
+	Role fleet.Role
 	// NoPrefixCache turns prefix caching off.
 	NoPrefixCache bool
 
