@@ -147,9 +147,7 @@ func (r *Router) gather(s *Selection, ev *evaluation, m *fleet.Member, now time.
 			KVUsage: load.KVUsage, ReportAge: load.Age, Tie: r.rng.Uint32(),
 		}
 		if r.queue != nil {
-			tokens, pairs := r.queue.ahead(m, rank)
-			place.PrefillTokens += tokens
-			place.PrefillPairs += pairs
+			place.PromisedTokens, place.PromisedPairs = r.queue.ahead(m, rank)
 		}
 		if load.PrefillRequests > 0 {
 			place.PrefillFor = max(now.Sub(load.PrefillSince), 0)

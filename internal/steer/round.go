@@ -49,6 +49,10 @@ type Place struct {
 	// Speculative: its engine drops the last block of every hit.
 	Speculative bool
 
+	// PromisedTokens and PromisedPairs are the work of requests that wait in the
+	// router for this rank, and come before.
+	PromisedTokens int
+	PromisedPairs  int64
 	// Prefilling and Decoding are our own requests before and after their first
 	// token; PrefillTokens is what the former have to compute, PrefillPairs the
 	// attention work of that.
@@ -79,6 +83,9 @@ type Round struct {
 	// Weights say what cached blocks are worth by tier. Nil counts all as 1.
 	Weights *kvcache.TierWeights
 
+	// Objective is what is minimised. Nil means DefaultObjective.
+	Objective *Objective
+
 	// Waiting is the requests that wait in the router for a worker to be free.
 	Waiting int
 
@@ -92,6 +99,8 @@ type Round struct {
 
 	req    policy.Request // here, so that none has to be allocated
 	home   []bool
+	before []before
+	ahead  []Features
 	behind []int // of the plan, in order, those that miss a target
 }
 
@@ -102,6 +111,7 @@ func (r *Round) Reset() {
 	r.Waiting = 0
 	r.Candidates, r.Features = r.Candidates[:0], r.Features[:0]
 	r.Predictions, r.Indexed, r.home = r.Predictions[:0], r.Indexed[:0], r.home[:0]
+	r.before = r.before[:0]
 	// A Policy that leaves the plan alone rejects; it must not get another's.
 	r.Plan.Rule, r.Plan.Order, r.Plan.Dropped = "", r.Plan.Order[:0], r.Plan.Dropped[:0]
 }
@@ -111,7 +121,7 @@ func (r *Round) Add(q *Prompt, p *Place) {
 	c := policy.Candidate{
 		Name: p.Name, Instance: p.Instance, Rank: p.Rank, Type: policy.Local,
 		Model: q.Model, Labels: p.Labels,
-		InFlight: p.Prefilling + p.Decoding, PrefillAhead: p.PrefillTokens,
+		InFlight: p.Prefilling + p.Decoding, PrefillAhead: p.PrefillTokens + p.PromisedTokens,
 		Queued: p.Prefilling + p.OtherWaiting, Running: p.Decoding + p.OtherRunning, KVUsage: p.KVUsage,
 		Trust: p.trust(q), Tie: p.Tie,
 	}
@@ -123,6 +133,7 @@ func (r *Round) Add(q *Prompt, p *Place) {
 	}
 	r.Indexed = append(r.Indexed, indexed)
 	r.home = append(r.home, p.Home)
+	r.before = append(r.before, before{p.PrefillFor, p.PromisedTokens, p.PromisedPairs})
 	r.Candidates = append(r.Candidates, c)
 	r.Features = append(r.Features, Features{
 		Model: q.Model, Class: p.Class, Worker: p.Name,
@@ -152,14 +163,32 @@ func (p *Place) trust(q *Prompt) kvcache.Trust {
 	return p.Trust
 }
 
+// predict fills Predictions for features.
+func (r *Round) predict(p Predictor, features []Features) {
+	r.Predictions = slices.Grow(r.Predictions[:0], len(features))[:len(features)]
+	clear(r.Predictions)
+	p.Predict(features, r.Predictions)
+}
+
 // Predict writes what p expects into the candidates.
 func (r *Round) Predict(p Predictor) {
-	r.Predictions = slices.Grow(r.Predictions[:0], len(r.Features))[:len(r.Features)]
-	clear(r.Predictions)
-	p.Predict(r.Features, r.Predictions)
+	o := DefaultObjective()
+	if r.Objective != nil {
+		o = *r.Objective
+	}
+	if !o.NoProgress {
+		r.progress(p)
+	}
+	for i := range r.Features {
+		r.Features[i].AheadTokens += r.before[i].tokens
+		r.Features[i].AheadPairs += float64(r.before[i].pairs)
+	}
+	r.predict(p, r.Features)
+	fewest := r.fewest()
 	for i := range r.Candidates {
 		c, expected := &r.Candidates[i], &r.Predictions[i]
-		c.PredictedTTFT, c.Externality = expected.TTFT, expected.Externality
+		c.PredictedTTFT = expected.TTFT
+		c.Externality = times(expected.Externality, o.others(c.Running, fewest))
 		c.PredictedP90, c.PredictedITL, c.PredictedE2E = expected.P90, expected.ITL, expected.E2E
 		if r.home[i] {
 			c.Affinity = max(c.Objective()/loyalty, 0)

@@ -95,7 +95,7 @@ func TestOneRound(t *testing.T) {
 	c, f := r.Candidates[0], r.Features[0]
 	require.Equal(t, []int{5, 300, 6, 8, 5}, []int{c.InFlight, c.PrefillAhead, c.Queued, c.Running, c.CachedBlocks})
 	require.Equal(t, 350*time.Millisecond, c.PredictedTTFT)
-	require.Equal(t, 50*time.Millisecond, c.Externality)
+	require.Equal(t, 40*time.Millisecond, c.Externality, "eight answers under way count as 0.8")
 	require.Equal(t, steer.Features{
 		Model: "m", Class: "h100", Worker: "busy", Uncached: 50, Cached: 50, AheadTokens: 300, AheadPairs: 7,
 		Waiting: 4, Decoding: 8, KVUsage: 0.5, ReportAge: time.Second,

@@ -1,0 +1,127 @@
+package steer
+
+import (
+	"math"
+	"time"
+)
+
+// Objective says what a request's own prefill costs others. Each second of it is
+// counted as often as
+//
+//	Constant + min(Running * answers under way there, MostRunning) + Waiting * w²
+//
+// where w is the requests that wait for their first token on the candidate with
+// the fewest of them. docs/routing.md says why, and what the numbers rest on.
+type Objective struct {
+	// Constant counts always.
+	Constant float64
+	// Running is per answer under way on the candidate: its next tokens come later
+	// by as much as the prefill takes. MostRunning bounds it.
+	Running, MostRunning float64
+	// Waiting is for those that are going to come while all are busy.
+	Waiting float64
+	// NoProgress counts work ahead as a whole until it is done.
+	NoProgress bool
+}
+
+// The default objective: ten answers under way weigh as much as a request that
+// waits for its first token, at most twice that.
+const (
+	defaultRunning     = 0.1
+	defaultMostRunning = 2
+	defaultWaiting     = 2
+)
+
+// DefaultObjective is what the router minimises.
+func DefaultObjective() Objective {
+	return Objective{Running: defaultRunning, MostRunning: defaultMostRunning, Waiting: defaultWaiting}
+}
+
+// others is how often a candidate's prefill counts as a cost to others; fewest
+// comes from [Round.fewest].
+func (o *Objective) others(running int, fewest float64) float64 {
+	return o.Constant + min(o.Running*float64(running), o.MostRunning) + o.Waiting*fewest*fewest
+}
+
+// fewest is the least number of requests without a first token on any candidate,
+// and if none is free also those that wait in the router, shared by all. That a
+// hot prefix crowds one worker while others are free must not make computing it
+// there look dear.
+func (r *Round) fewest() float64 {
+	if len(r.Candidates) == 0 {
+		return 0
+	}
+	least := r.Candidates[0].Queued
+	for i := range r.Candidates {
+		least = min(least, r.Candidates[i].Queued)
+	}
+	if least <= 0 {
+		return 0
+	}
+	return float64(least) + float64(max(r.Waiting, 0))/float64(len(r.Candidates))
+}
+
+// times scales a cost without overflow.
+func times(d time.Duration, by float64) time.Duration {
+	cost := float64(d) * by
+	if !(cost < math.MaxInt64) {
+		return math.MaxInt64
+	}
+	return time.Duration(cost)
+}
+
+// before is the work ahead on a candidate besides its amount: since when the rank
+// is at it, and what waits in the router to come before.
+type before struct {
+	since  time.Duration
+	tokens int
+	pairs  int64
+}
+
+// late is how many times the expected time work ahead may take before it is no
+// longer believed to make progress: a worker that hangs must not look idle.
+const late = 2
+
+// progress takes off the work ahead of each candidate the share of it that is done
+// by now: the time that the rank has been at it over the time that it takes at
+// the pace at which p expects a prompt of that size to be computed there.
+func (r *Round) progress(p Predictor) {
+	r.ahead = r.ahead[:0]
+	for i := range r.Features {
+		if f := &r.Features[i]; r.before[i].since > 0 && f.AheadTokens > 0 {
+			r.ahead = append(r.ahead, f.asOwn())
+		}
+	}
+	if len(r.ahead) == 0 {
+		return
+	}
+	r.predict(p, r.ahead)
+	n := 0
+	for i := range r.Features {
+		if f := &r.Features[i]; r.before[i].since > 0 && f.AheadTokens > 0 {
+			f.advance(r.before[i].since, r.Predictions[n].Prefill)
+			n++
+		}
+	}
+}
+
+// asOwn turns the work ahead into that of one prompt with as much to compute.
+func (f *Features) asOwn() Features {
+	own := *f
+	tokens := float64(f.AheadTokens)
+	own.Uncached = f.AheadTokens
+	own.Cached = int(max(f.AheadPairs-tokens*(tokens+1)/2, 0) / tokens)
+	own.AheadTokens, own.AheadPairs = 0, 0
+	return own
+}
+
+// advance leaves of the work ahead what total says is to do after spent. It never
+// leaves nothing: while no first token has come the engine is at work.
+func (f *Features) advance(spent, total time.Duration) {
+	if total <= 0 || spent > late*total {
+		return
+	}
+	left := max(1-spent.Seconds()/total.Seconds(), 0)
+	f.AheadTokens = max(int(left*float64(f.AheadTokens)), 1)
+	f.AheadPairs *= left
+}

@@ -1,0 +1,132 @@
+package steer_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer/internal/steer"
+	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/policy"
+)
+
+// prefills predicts a millisecond for each token and is asked for nothing else.
+type prefills struct{}
+
+func (prefills) Predict(in []steer.Features, out []steer.Prediction) {
+	for i := range in {
+		own := time.Duration(in[i].Uncached) * time.Millisecond
+		out[i] = steer.Prediction{
+			TTFT: own + time.Duration(in[i].AheadTokens)*time.Millisecond, Prefill: own, Externality: own,
+		}
+	}
+}
+
+// choose runs a round over places for a prompt of 100 tokens.
+func choose(r *steer.Round, waiting int, places ...steer.Place) {
+	r.Reset()
+	r.Waiting = waiting
+	q := steer.Prompt{Tokens: 100}
+	for i := range places {
+		places[i].BlockSize, places[i].Trust = 10, kvcache.Exact
+		r.Add(&q, &places[i])
+	}
+	r.Predict(prefills{})
+	r.Choose(&q, policy.Default{})
+}
+
+func TestWhatAPrefillCostsOthers(t *testing.T) {
+	t.Parallel()
+	const own = 100 // ms, nothing cached
+	for name, c := range map[string]struct {
+		waiting int
+		places  []steer.Place
+		want    []float64 // milliseconds
+	}{
+		"nobody there":                 {0, []steer.Place{{}, {}}, []float64{0, 0}},
+		"answers under way":            {0, []steer.Place{{Decoding: 3, OtherRunning: 2}, {}}, []float64{0.5 * own, 0}},
+		"at most twice":                {0, []steer.Place{{Decoding: 300}, {}}, []float64{2 * own, 0}},
+		"a queue while one is free":    {0, []steer.Place{{Prefilling: 9}, {}}, []float64{0, 0}},
+		"all busy":                     {0, []steer.Place{{Prefilling: 9}, {OtherWaiting: 3}}, []float64{18 * own, 18 * own}},
+		"waiting in the router":        {4, []steer.Place{{Prefilling: 1}, {Prefilling: 2}}, []float64{18 * own, 18 * own}},
+		"waiting for one that is hot":  {400, []steer.Place{{Prefilling: 1}, {}}, []float64{0, 0}},
+		"cached tokens aren't counted": {0, []steer.Place{{Prefilling: 1, Hit: hit(5)}, {Prefilling: 1}}, []float64{own, 2 * own}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var r steer.Round
+			choose(&r, c.waiting, c.places...)
+			for i, want := range c.want {
+				require.InDelta(t, want, float64(r.Candidates[i].Externality)/float64(time.Millisecond), 1e-6, "candidate %d", i)
+			}
+		})
+	}
+}
+
+func TestObjectiveOfExperiments(t *testing.T) {
+	t.Parallel()
+	r := steer.Round{Objective: &steer.Objective{Constant: 3}}
+	choose(&r, 0, steer.Place{Decoding: 50, Prefilling: 2})
+	require.Equal(t, 300*time.Millisecond, r.Candidates[0].Externality)
+	r.Objective = &steer.Objective{Constant: math.MaxFloat64}
+	choose(&r, 0, steer.Place{})
+	require.Equal(t, time.Duration(math.MaxInt64), r.Candidates[0].Externality, "never, not less than nothing")
+}
+
+func TestWorkAheadIsDoneByAndBy(t *testing.T) {
+	t.Parallel()
+	const ahead = 1000
+	ms := time.Millisecond
+	for name, c := range map[string]struct {
+		since time.Duration
+		left  int
+	}{
+		"just begun":                   {0, ahead},
+		"a quarter":                    {250 * ms, 750},
+		"late: some of it is left":     {1500 * ms, 1},
+		"so late that it may hang":     {2001 * ms, ahead},
+		"the last that is called late": {2000 * ms, 1},
+	} {
+		var r steer.Round
+		place := steer.Place{Prefilling: 1, PrefillTokens: ahead, PrefillPairs: ahead * (ahead + 1) / 2, PrefillFor: c.since}
+		choose(&r, 0, place, steer.Place{})
+		f := r.Features[0]
+		require.Equal(t, c.left, f.AheadTokens, name)
+		if c.left != 1 {
+			require.InDelta(t, float64(c.left)/ahead*float64(place.PrefillPairs), f.AheadPairs, 1, name)
+		}
+		require.Equal(t, ahead, r.Candidates[0].PrefillAhead, "what was booked")
+		require.Zero(t, r.Features[1].AheadTokens)
+
+		place.PromisedTokens, place.PromisedPairs = 70, 7
+		choose(&r, 0, place)
+		require.Equal(t, c.left+70, r.Features[0].AheadTokens, "%s: what waits in the router makes no progress", name)
+
+		r.Objective = &steer.Objective{NoProgress: true}
+		choose(&r, 0, place)
+		require.Equal(t, ahead+70, r.Features[0].AheadTokens, name)
+	}
+}
+
+// What was computed behind cached tokens takes longer, and is expected to.
+func TestProgressKnowsTheContext(t *testing.T) {
+	t.Parallel()
+	seen := -1
+	var r steer.Round
+	q := steer.Prompt{Tokens: 10}
+	r.Add(&q, &steer.Place{
+		BlockSize: 10, Prefilling: 1, PrefillTokens: 100, PrefillPairs: 100*400 + 100*101/2, PrefillFor: time.Millisecond,
+	})
+	r.Predict(spy(func(in []steer.Features) {
+		if seen < 0 {
+			seen = in[0].Cached
+		}
+	}))
+	require.Equal(t, 400, seen)
+}
+
+type spy func([]steer.Features)
+
+func (s spy) Predict(in []steer.Features, _ []steer.Prediction) { s(in) }
