@@ -3,7 +3,6 @@
 package zmq
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,15 +24,13 @@ var ErrPublisherClosed = errors.New("zmq: publisher closed")
 type Publisher struct {
 	cfg      PublisherConfig
 	endpoint follow.Endpoint
-	history  *eventstream.History
+	messages *eventstream.Sequencer
 	zctx     *zmq4.Context
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
-
-	mu     sync.Mutex // gives the PUB socket one user at a time
-	pub    *zmq4.Socket
-	next   uint64
-	closed bool
+	pub      *zmq4.Socket // used by messages, then by Close
+	closing  sync.Once
+	closeErr error
 }
 
 // NewPublisher starts a Publisher.
@@ -50,7 +47,8 @@ func NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &Publisher{cfg: cfg, history: eventstream.NewHistory(cfg.History), zctx: zctx, cancel: cancel}
+	p := &Publisher{cfg: cfg, zctx: zctx, cancel: cancel}
+	p.messages = eventstream.NewSequencer(cfg.History, ErrPublisherClosed, p.broadcast)
 	if err := p.start(ctx, events, replay); err != nil {
 		_ = p.Close()
 		return nil, fmt.Errorf("zmq: publisher: %w", err)
@@ -107,79 +105,36 @@ func (p *Publisher) Endpoint() follow.Endpoint { return p.endpoint }
 // payload is copied. It never waits: a subscriber whose queue is full misses the
 // message.
 func (p *Publisher) Publish(topic string, payload []byte) (seq uint64, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	m := follow.Message{Topic: topic, Seq: p.next, Payload: payload}
-	return m.Seq, p.send(m)
+	return p.messages.Publish(topic, payload)
 }
 
 // Send sends m under its own sequence number, which the next Publish follows.
-func (p *Publisher) Send(m follow.Message) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.send(m)
-}
+func (p *Publisher) Send(m follow.Message) error { return p.messages.Send(m) }
 
 // Record keeps m for replay without sending it: to a subscriber it is a message
 // that got lost.
-func (p *Publisher) Record(m follow.Message) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.record(m)
-}
+func (p *Publisher) Record(m follow.Message) error { return p.messages.Record(m) }
 
-// SendFrames sends any frames at all, kept for no replay. The first one is
-// matched with the subscriptions.
-func (p *Publisher) SendFrames(frames ...[]byte) error {
-	if len(frames) == 0 {
-		return errors.New("zmq: a message has at least one frame")
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.broadcast(frames...)
-}
+// SendFrames sends any frames at all, one or more, kept for no replay. The first one
+// is matched with the subscriptions.
+func (p *Publisher) SendFrames(frames ...[]byte) error { return p.messages.SendFrames(frames) }
 
-// send, record and broadcast are called with mu held, which keeps the order of
-// messages that of their sequence numbers.
-func (p *Publisher) send(m follow.Message) error {
-	if err := p.record(m); err != nil {
-		return err
-	}
-	return p.broadcast([]byte(m.Topic), eventstream.SeqFrame(m.Seq), m.Payload)
-}
-
-func (p *Publisher) record(m follow.Message) error {
-	if p.closed {
-		return ErrPublisherClosed
-	}
-	m.Payload = bytes.Clone(m.Payload)
-	p.next = m.Seq + 1
-	p.history.Add(m)
-	return nil
-}
-
-func (p *Publisher) broadcast(frames ...[]byte) error {
-	if p.closed {
-		return ErrPublisherClosed
-	}
-	return sendFrames(p.pub, frames)
-}
+// broadcast is called for one message at a time, as the socket demands.
+func (p *Publisher) broadcast(frames [][]byte) error { return sendFrames(p.pub, frames) }
 
 // Close disconnects everyone, waits for the publisher's goroutines and libzmq's
 // threads, and frees the addresses. It is idempotent.
 func (p *Publisher) Close() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return nil
-	}
-	p.closed = true
-	p.cancel()
-	p.running.Wait()
-	if p.pub != nil {
-		_ = p.pub.Close()
-	}
-	return p.zctx.Term()
+	p.closing.Do(func() {
+		p.messages.Close()
+		p.cancel()
+		p.running.Wait()
+		if p.pub != nil {
+			_ = p.pub.Close()
+		}
+		p.closeErr = p.zctx.Term()
+	})
+	return p.closeErr
 }
 
 // serveReplay owns the ROUTER socket and answers requests until ctx ends.
@@ -208,12 +163,9 @@ func (p *Publisher) serveReplay(ctx context.Context, router *zmq4.Socket, w *wak
 		if !ok || p.cfg.Mute {
 			continue
 		}
-		for _, m := range p.history.From(from) {
-			if sendReply(router, frames[0], eventstream.Reply(m, p.cfg.ReplayTopic)) != nil {
-				return
-			}
-		}
-		if sendReply(router, frames[0], eventstream.End(p.cfg.ReplayTopic)) != nil {
+		if p.messages.History.Answer(from, p.cfg.ReplayTopic, func(answer [][]byte) error {
+			return sendReply(router, frames[0], answer)
+		}) != nil {
 			return
 		}
 	}

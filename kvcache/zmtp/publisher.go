@@ -1,7 +1,6 @@
 package zmtp
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -43,14 +42,12 @@ var ErrPublisherClosed = errors.New("zmtp: publisher closed")
 type Publisher struct {
 	cfg      PublisherConfig
 	endpoint follow.Endpoint
-	history  *eventstream.History
+	messages *eventstream.Sequencer
 
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
 	mu          sync.Mutex
-	closed      bool
-	next        uint64
 	listeners   []net.Listener
 	subscribers map[*subscriber]struct{}
 }
@@ -67,10 +64,10 @@ func NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Publisher{
 		cfg:         cfg,
-		history:     eventstream.NewHistory(cfg.History),
 		cancel:      cancel,
 		subscribers: map[*subscriber]struct{}{},
 	}
+	p.messages = eventstream.NewSequencer(cfg.History, ErrPublisherClosed, p.broadcast)
 	p.endpoint.Events, err = p.listen(ctx, events, p.serveSubscriber)
 	if err == nil && replay.Network != "" {
 		p.endpoint.Replay, err = p.listen(ctx, replay, p.serveReplay)
@@ -90,61 +87,24 @@ func (p *Publisher) Endpoint() follow.Endpoint { return p.endpoint }
 // payload is copied. It never waits: a subscriber whose queue is full misses the
 // message.
 func (p *Publisher) Publish(topic string, payload []byte) (seq uint64, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	m := follow.Message{Topic: topic, Seq: p.next, Payload: payload}
-	return m.Seq, p.send(m)
+	return p.messages.Publish(topic, payload)
 }
 
 // Send sends m under its own sequence number, which the next Publish follows.
-func (p *Publisher) Send(m follow.Message) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.send(m)
-}
+func (p *Publisher) Send(m follow.Message) error { return p.messages.Send(m) }
 
 // Record keeps m for replay without sending it: to a subscriber it is a message
 // that got lost.
-func (p *Publisher) Record(m follow.Message) error {
+func (p *Publisher) Record(m follow.Message) error { return p.messages.Record(m) }
+
+// SendFrames sends any frames at all, one or more, kept for no replay. The first one
+// is matched with the subscriptions.
+func (p *Publisher) SendFrames(frames ...[]byte) error { return p.messages.SendFrames(frames) }
+
+// broadcast is called for one message at a time, which keeps their order.
+func (p *Publisher) broadcast(frames [][]byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.record(m)
-}
-
-// SendFrames sends any frames at all, kept for no replay. The first one is
-// matched with the subscriptions.
-func (p *Publisher) SendFrames(frames ...[]byte) error {
-	if len(frames) == 0 {
-		return errors.New("zmtp: a message has at least one frame")
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.broadcast(frames...)
-}
-
-// send, record and broadcast are called with mu held, which keeps the order of
-// messages that of their sequence numbers.
-func (p *Publisher) send(m follow.Message) error {
-	if err := p.record(m); err != nil {
-		return err
-	}
-	return p.broadcast([]byte(m.Topic), eventstream.SeqFrame(m.Seq), m.Payload)
-}
-
-func (p *Publisher) record(m follow.Message) error {
-	if p.closed {
-		return ErrPublisherClosed
-	}
-	m.Payload = bytes.Clone(m.Payload)
-	p.next = m.Seq + 1
-	p.history.Add(m)
-	return nil
-}
-
-func (p *Publisher) broadcast(frames ...[]byte) error {
-	if p.closed {
-		return ErrPublisherClosed
-	}
 	if len(p.subscribers) == 0 {
 		return nil
 	}
@@ -172,8 +132,8 @@ func (p *Publisher) Subscribers() int {
 // Close disconnects everyone and waits for the publisher's goroutines. It is
 // idempotent.
 func (p *Publisher) Close() error {
+	p.messages.Close()
 	p.mu.Lock()
-	p.closed = true
 	listeners := p.listeners
 	p.listeners = nil
 	p.mu.Unlock()
@@ -258,12 +218,9 @@ func (p *Publisher) serveReplay(_ context.Context, l *link) {
 		if !ok || p.cfg.Mute {
 			continue
 		}
-		for _, m := range p.history.From(from) {
-			if l.write(encodeMessage(eventstream.Reply(m, p.cfg.ReplayTopic)...)) != nil {
-				return
-			}
-		}
-		if l.write(encodeMessage(eventstream.End(p.cfg.ReplayTopic)...)) != nil {
+		if p.messages.History.Answer(from, p.cfg.ReplayTopic, func(frames [][]byte) error {
+			return l.write(encodeMessage(frames...))
+		}) != nil {
 			return
 		}
 	}

@@ -53,6 +53,17 @@ func (h *History) From(from uint64) []follow.Message {
 	return out
 }
 
+// Answer sends the replies to a replay request, the end marker last. It stops at the
+// first error of send, and returns it.
+func (h *History) Answer(from uint64, withTopic bool, send func(frames [][]byte) error) error {
+	for _, m := range h.From(from) {
+		if err := send(Reply(m, withTopic)); err != nil {
+			return err
+		}
+	}
+	return send(End(withTopic))
+}
+
 // Reply returns the frames, delimiter first, that answer a replay request with
 // m, in the newer vLLM shape (withTopic) or the older one.
 func Reply(m follow.Message, withTopic bool) [][]byte {
