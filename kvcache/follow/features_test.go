@@ -183,23 +183,61 @@ func TestRealEngineFeatures(t *testing.T) {
 	})
 }
 
-// The same of a release that sends arrays, with an eviction and a clear.
+// The same of releases that send arrays, with evictions and a clear.
 func TestOldEngineFeatures(t *testing.T) {
 	t.Parallel()
-	for _, file := range []string{"vllm_0.23.0_features.json"} {
+	for _, old := range []struct {
+		file string
+		// numbered: adapters have a number only, and are never matched.
+		numbered bool
+		// heedless: X-Data-Parallel-Rank chose no rank; the first served everything.
+		heedless bool
+	}{
+		{"vllm_0.12.0_features.json", true, true},
+		{"vllm_0.16.0_features.json", false, false},
+		{"vllm_0.23.0_features.json", false, false},
+	} {
 		for scenario, ranks := range map[string]int{"plain": 1, "lora": 1, "dp": 2} {
-			t.Run(file+" "+scenario, func(t *testing.T) {
+			t.Run(old.file+" "+scenario, func(t *testing.T) {
 				t.Parallel()
 				found := false
-				play(t, file, scenario, ranks, func(r *replica, step featureStep) {
-					exactly(r, step)
+				play(t, old.file, scenario, ranks, func(r *replica, step featureStep) {
+					if old.heedless {
+						step.Rank = 0
+					}
 					tokens, _ := r.predict(step)
 					found = found || tokens > 0
+					if old.numbered && step.Model != "tiny" {
+						assert.Zero(t, tokens, step.What)
+						return
+					}
+					exactly(r, step)
 				})
 				assert.True(t, found)
 			})
 		}
 	}
+}
+
+// SGLang's own radix tree: what it finds of each prompt, through splits, evictions
+// and a reset, is what the index says.
+func TestSGLangTree(t *testing.T) {
+	t.Parallel()
+	const file = "sglang_0.5.23_tree.json"
+	for _, scenario := range []string{"tree", "salts"} {
+		play(t, file, scenario, 1, exactly)
+	}
+	// With EAGLE it compares pairs of tokens: a page counts if the token after it is
+	// the same, too. That is no block less, as it is with vLLM, except where prompts
+	// part at the very end of a page.
+	play(t, file, "eagle", 1, func(r *replica, step featureStep) {
+		if step.What != "branches off at the end of a page" {
+			exactly(r, step)
+			return
+		}
+		tokens, _ := r.predict(step)
+		assert.Equal(t, *step.Cached+r.size, tokens)
+	})
 }
 
 // pictures gives each picture the identity that the engine's events have for it,
