@@ -77,7 +77,9 @@ func (e *Encoder) Encode(ctx context.Context, r *Request) (Encoding, error) {
 	note(&degraded, SourceCaller, err)
 	enc, found := e.compute(ctx, &q, &degraded)
 	if found {
-		enc.Degraded = degraded
+		if degraded != nil || enc.Degraded == nil {
+			enc.Degraded = append(degraded, enc.Degraded...) // what a source says about itself comes last
+		}
 		return enc, nil
 	}
 	enc, found = e.ask(ctx, &q)

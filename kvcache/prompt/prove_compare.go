@@ -111,6 +111,9 @@ func (p *Prover) compare(e *provenEngine, ask asker, probe *Probe, known *proof)
 		}
 		return skippedError{errNoProbe} // what it passes on needs no proof
 	}
+	if local.Assets != "" && local.Assets != known.report.Assets {
+		return errNotProven // the files changed in between: begin anew
+	}
 	want, err := ask.ids(ctx, r)
 	if err != nil {
 		return err

@@ -62,10 +62,18 @@ func (p *Prover) Encode(ctx context.Context, r *Request) (Encoding, error) {
 	default:
 	}
 	enc, err := p.local.Encode(ctx, r)
-	if err == nil && unsure != nil {
+	switch {
+	case err != nil:
+		return Encoding{}, err
+	case enc.Assets != "" && enc.Assets != assets:
+		return Encoding{}, errNotProven // the files changed in between
+	case unsure != nil && enc.Degraded == nil:
+		enc.Degraded = unsure
+	case unsure != nil:
 		enc.Degraded = append(slices.Clip(enc.Degraded), unsure...)
+	default:
 	}
-	return enc, err
+	return enc, nil
 }
 
 // verdictOn returns what holds for a model, judging anew if the assets changed.

@@ -92,7 +92,8 @@ type Encoding struct {
 	// Source is SourceLocal and the source says so: equal files, equal Assets.
 	Assets string
 	// Degraded lists the sources that were tried or passed over before Source,
-	// in order; empty when the first applicable one served.
+	// in order; empty when the first applicable one served. An entry about Source
+	// itself, which is then the last, says what is not sure about it.
 	Degraded []Degradation
 }
 
