@@ -31,7 +31,12 @@ type options struct {
 	n, long, size  int
 	seed           uint64
 	show           int
+	variants       string
+	golden         *golden
 }
+
+// subject is a tokenizer under test.
+type subject struct{ name, file string }
 
 func main() {
 	var o options
@@ -42,30 +47,82 @@ func main() {
 	flag.IntVar(&o.size, "size", 1<<20, "bytes of the longest texts")
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the texts")
 	flag.IntVar(&o.show, "show", 5, "differences to print for each tokenizer")
+	flag.StringVar(&o.variants, "variants", "", "a folder with variants.json: compare these instead")
+	file := flag.String("golden", "", "write the texts and what the Rust code makes of them to this file")
 	flag.Parse()
-	names := flag.Args()
-	if len(names) == 0 {
-		names = families
+	if *file != "" {
+		o.golden = &golden{path: *file}
 	}
-	failed := false
-	for _, name := range names {
-		differ, err := compare(os.Stdout, name, o)
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
-		}
-		failed = failed || differ > 0 || err != nil
-	}
-	if failed {
+	if err := run(o, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func path(name string) (string, error) {
-	if strings.HasSuffix(name, ".json") {
-		return name, nil
+func run(o options, names []string) (err error) {
+	tmp, err := os.MkdirTemp("", "tokenizers")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
+	subjects, err := list(o, names, tmp)
+	if err != nil {
+		return err
+	}
+	bad := 0
+	for _, s := range subjects {
+		differ, err := compare(os.Stdout, s, o)
+		if err != nil {
+			fmt.Printf("%-12s %v\n", s.name, err)
+		}
+		if differ > 0 || err != nil {
+			bad++
+		}
+	}
+	if err := o.golden.write(); err != nil {
+		return err
+	}
+	if bad > 0 {
+		return fmt.Errorf("%d of %d tokenizers differ", bad, len(subjects))
+	}
+	return nil
+}
+
+// list finds the tokenizers to compare; variants are written to a temporary folder.
+func list(o options, names []string, tmp string) ([]subject, error) {
+	var out []subject
+	if o.variants != "" {
+		all, err := corpus.Variants(o.variants)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range all {
+			if len(names) > 0 && !slices.Contains(names, v.Name) {
+				continue
+			}
+			s := subject{v.Name, filepath.Join(tmp, v.Name+".json")}
+			if err := os.WriteFile(s.file, v.File, 0o600); err != nil {
+				return nil, err
+			}
+			out = append(out, s)
+		}
+		return out, nil
+	}
+	if len(names) == 0 {
+		names = families
 	}
 	cache, err := os.UserCacheDir()
-	return filepath.Join(cache, "kvsteer", "tokenizers", name, "tokenizer.json"), err
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range names {
+		s := subject{n, n}
+		if !strings.HasSuffix(n, ".json") {
+			s.file = filepath.Join(cache, "kvsteer", "tokenizers", n, "tokenizer.json")
+		}
+		out = append(out, s)
+	}
+	return out, nil
 }
 
 // tally counts what was compared.
@@ -75,11 +132,8 @@ type tally struct {
 	ours                    time.Duration
 }
 
-func compare(out io.Writer, name string, o options) (differ int, err error) {
-	file, err := path(name)
-	if err != nil {
-		return 0, err
-	}
+func compare(out io.Writer, s subject, o options) (differ int, err error) {
+	name, file := s.name, s.file
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return 0, fmt.Errorf("%w (run scripts/tokenizer-files.sh)", err)
@@ -106,14 +160,14 @@ func compare(out io.Writer, name string, o options) (differ int, err error) {
 		for i := range items {
 			items[i] = oracle.Item{Text: src.Text(), Special: i%2 == 1}
 		}
-		if err := short.add(out, t, rust, items, o.show); err != nil {
+		if err := short.add(out, t, rust, items, o, name); err != nil {
 			return 0, err
 		}
 	}
 	for i := range o.long {
 		const least = 100_000
 		size := least + (o.size-least)*i/max(1, o.long-1)
-		if err := long.add(out, t, rust, []oracle.Item{{Text: src.Long(size), Special: i%2 == 1}}, o.show); err != nil {
+		if err := long.add(out, t, rust, []oracle.Item{{Text: src.Long(size), Special: i%2 == 1}}, o, name); err != nil {
 			return 0, err
 		}
 	}
@@ -127,11 +181,12 @@ func (c *tally) String() string {
 		c.texts, float64(c.bytes)/1e6, c.ids, c.differ, c.failed, c.refused, float64(c.bytes)/1e6/c.ours.Seconds())
 }
 
-func (c *tally) add(out io.Writer, t *tokenizer.Tokenizer, rust *oracle.Oracle, items []oracle.Item, show int) error {
+func (c *tally) add(out io.Writer, t *tokenizer.Tokenizer, rust *oracle.Oracle, items []oracle.Item, o options, name string) error {
 	want, err := rust.Ask(items)
 	if err != nil {
 		return err
 	}
+	o.golden.add(name, items, want)
 	var ids []uint32
 	for i, x := range items {
 		start := time.Now()
@@ -150,7 +205,7 @@ func (c *tally) add(out io.Writer, t *tokenizer.Tokenizer, rust *oracle.Oracle, 
 		if err == nil && slices.Equal(ids, want[i]) {
 			continue
 		}
-		if c.differ++; c.differ <= show {
+		if c.differ++; c.differ <= o.show {
 			const most = 300
 			fmt.Fprintf(out, "text %+q special=%v\n  want %v\n  got  %v %v\n", x.Text[:min(most, len(x.Text))], x.Special,
 				want[i][:min(most, len(want[i]))], ids[:min(most, len(ids))], err)

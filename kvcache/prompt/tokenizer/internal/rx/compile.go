@@ -36,6 +36,9 @@ type Regexp struct {
 	nodes []node
 	start int32
 	first uint64 // atoms that a match may begin with
+
+	// Nullable says that the pattern may match nothing.
+	Nullable bool
 }
 
 // Compiler compiles the patterns of one tokenizer.
@@ -336,7 +339,7 @@ func (c *Compiler) AddWords(word, space string) (*Regexp, error) {
 }
 
 func (c *Compiler) add(e expr) *Regexp {
-	re := &Regexp{}
+	re := &Regexp{Nullable: e.nullable()}
 	c.pending = append(c.pending, &build{re, e})
 	c.collect(e)
 	return re

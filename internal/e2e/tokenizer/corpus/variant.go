@@ -1,0 +1,77 @@
+package corpus
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Variant is a small tokenizer: a trained base with some parts replaced.
+type Variant struct {
+	Name string
+	File []byte // its tokenizer.json
+}
+
+// Variants makes the tokenizers that variants.json of a folder describes: each names a
+// base, and gives the parts of the file that replace those of the base; of the model, the
+// fields.
+func Variants(dir string) ([]Variant, error) {
+	raw, err := os.ReadFile(filepath.Join(dir, "variants.json"))
+	if err != nil {
+		return nil, err
+	}
+	var list []map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, err
+	}
+	out := make([]Variant, 0, len(list))
+	for _, patch := range list {
+		v, err := variant(dir, patch)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", patch["name"], err)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+func variant(dir string, patch map[string]json.RawMessage) (v Variant, err error) {
+	var base string
+	if err := json.Unmarshal(patch["name"], &v.Name); err != nil {
+		return v, err
+	}
+	if err := json.Unmarshal(patch["base"], &base); err != nil {
+		return v, err
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, base+".json"))
+	if err != nil {
+		return v, err
+	}
+	var file, model, fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &file); err != nil {
+		return v, err
+	}
+	for name, part := range patch {
+		switch name {
+		case "name", "base":
+		case "model":
+			if err := json.Unmarshal(file["model"], &model); err != nil {
+				return v, err
+			}
+			if err := json.Unmarshal(part, &fields); err != nil {
+				return v, err
+			}
+			for k, f := range fields {
+				model[k] = f
+			}
+			if file["model"], err = json.Marshal(model); err != nil {
+				return v, err
+			}
+		default:
+			file[name] = part
+		}
+	}
+	v.File, err = json.Marshal(file)
+	return v, err
+}
