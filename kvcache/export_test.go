@@ -1,9 +1,12 @@
 package kvcache
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/bits"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // Check walks the whole index and compares everything that it keeps twice.
@@ -359,4 +362,43 @@ func (x *Index) Stretches() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.stretches.heap)
+}
+
+// SnapshotSection is a part of a snapshot.
+type SnapshotSection struct {
+	Kind    byte
+	Payload []byte
+}
+
+// SealSnapshot makes a snapshot of sections, which may be anything: header,
+// checksums and end are right.
+func SealSnapshot(version uint32, sections []SnapshotSection) []byte {
+	b := snapHeader()
+	binary.LittleEndian.PutUint32(b[len(snapMagic):], version)
+	section := func(kind byte, payload []byte) {
+		at := len(b)
+		b = binary.LittleEndian.AppendUint32(append(b, kind), uint32(len(payload)))
+		b = append(b, payload...)
+		b = binary.LittleEndian.AppendUint64(b, xxhash.Sum64(b[at:]))
+	}
+	var info snapOwnerInfo
+	var piece snapPiece
+	pairs := 0
+	for _, s := range sections {
+		section(s.Kind, s.Payload)
+		switch s.Kind {
+		case snapOwner:
+			info, _ = decodeSnapOwner(s.Payload, version)
+		case snapHot, snapCold:
+			for f := (snapFields{p: s.Payload}); len(f.p) > 0 && piece.decode(&f, info.groups()); {
+				pairs += piece.held()
+			}
+		default:
+		}
+	}
+	sum := xxhash.Sum64(b)
+	end := binary.LittleEndian.AppendUint64(nil, uint64(len(sections)))
+	end = binary.LittleEndian.AppendUint64(end, uint64(pairs))
+	section(snapEnd, binary.LittleEndian.AppendUint64(end, sum))
+	return b
 }

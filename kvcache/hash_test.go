@@ -135,6 +135,17 @@ func FuzzKeys(f *testing.F) {
 		if size >= 1 && len(keys) != len(tokens)/size {
 			t.Fatalf("%d keys for %d tokens in blocks of %d", len(keys), len(tokens), size)
 		}
+		// The event side, block by block.
+		key := h.Root(kvcache.Scope{Adapter: adapter, Salt: salt})
+		for b, want := range keys {
+			var extras []kvcache.Extra
+			if length > 0 && offset < (b+1)*size && offset > b*size-length {
+				extras = []kvcache.Extra{{ID: id, Offset: offset - b*size}}
+			}
+			if key = h.Next(key, tokens[b*size:(b+1)*size], extras); key != want {
+				t.Fatalf("block %d has two keys", b)
+			}
+		}
 	})
 }
 
