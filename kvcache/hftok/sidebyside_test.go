@@ -1,0 +1,132 @@
+//go:build cgo
+
+package hftok_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer/kvcache/hftok"
+	"github.com/kvsteer/kvsteer/kvcache/prompt/tokenizer"
+)
+
+// families are the real tokenizers that the two are held against each other with.
+var families = []string{"qwen3", "llama3_1", "deepseek_v3", "gptoss", "gemma3", "llama2"}
+
+// pair is one file loaded by both.
+type pair struct {
+	rust *hftok.Tokenizer
+	pure *tokenizer.Tokenizer
+}
+
+// real loads a family's file, or skips.
+func real(t testing.TB, family string) pair {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	require.NoError(t, err)
+	path := filepath.Join(cache, "kvsteer", "tokenizers", family, "tokenizer.json")
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("the tokenizer of %s is not here: scripts/tokenizer-files.sh fetches it", family)
+	}
+	return loadPair(t, path)
+}
+
+func loadPair(t testing.TB, path string) pair {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	rust, err := hftok.Load(data)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, rust.Close()) })
+	pure, err := tokenizer.Load(data, tokenizer.Options{})
+	require.NoError(t, err)
+	return pair{rust, pure}
+}
+
+// compare encodes a text by both.
+func (p pair) compare(t testing.TB, text string, special bool) {
+	t.Helper()
+	want, err := p.rust.Encode(nil, text, special)
+	require.NoError(t, err)
+	got, err := p.pure.Encode(nil, text, special)
+	require.NoError(t, err)
+	if slices.Equal(want, got) {
+		return
+	}
+	i := 0
+	for i < min(len(want), len(got)) && want[i] == got[i] {
+		i++
+	}
+	near := func(ids []uint32) string {
+		s := ""
+		for _, id := range ids[i:min(len(ids), i+4)] {
+			token, _ := p.pure.Token(id)
+			s += fmt.Sprintf(" %d %q", id, token)
+		}
+		return s
+	}
+	t.Errorf("special %v: %s\ndiffers at token %d:\nRust   %s\npure Go%s", special, strconv.QuoteToASCII(text), i, near(want), near(got))
+}
+
+// Both give the same ids for seeded texts and for long ones. SIDEBYSIDE is how
+// many texts for each family; internal/e2e/tokenizer compares a million.
+func TestSideBySide(t *testing.T) {
+	texts := 1000
+	if s := os.Getenv("SIDEBYSIDE"); s != "" {
+		var err error
+		texts, err = strconv.Atoi(s)
+		require.NoError(t, err)
+	}
+	run := func(name string, p pair, texts int) {
+		t.Run(name, func(t *testing.T) {
+			g := newTexts(1)
+			for i := range texts {
+				p.compare(t, g.next(40), i%2 == 0)
+				if t.Failed() {
+					return
+				}
+			}
+			for _, chinese := range []bool{false, true} {
+				p.compare(t, g.prose(chinese, 100<<10), true)
+			}
+		})
+	}
+	run("testdata", loadPair(t, "testdata/bpe.json"), texts)
+	for _, family := range families {
+		t.Run(family, func(t *testing.T) { run(family, real(t, family), texts) })
+	}
+}
+
+// BenchmarkSideBySide is both over the same text, warm, in one run: what a
+// tokenizer does with prompts that are much like those before.
+func BenchmarkSideBySide(b *testing.B) {
+	const size = 256 << 10
+	for _, family := range families {
+		p := real(b, family)
+		for _, language := range []string{"English", "Chinese"} {
+			text := newTexts(7).prose(language == "Chinese", size)
+			encode := func(f func([]uint32, string, bool) ([]uint32, error)) func(*testing.B) {
+				return func(b *testing.B) {
+					ids, err := f(nil, text, false)
+					require.NoError(b, err)
+					b.SetBytes(int64(len(text)))
+					b.ReportAllocs()
+					for b.Loop() {
+						if ids, err = f(ids[:0], text, false); err != nil {
+							b.Fatal(err)
+						}
+					}
+					b.ReportMetric(float64(len(text))/float64(len(ids)), "bytes/token")
+				}
+			}
+			b.Run(family+"/"+language+"/rust", encode(p.rust.Encode))
+			b.Run(family+"/"+language+"/pureGo", encode(p.pure.Encode))
+		}
+	}
+}
