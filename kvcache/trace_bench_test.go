@@ -6,6 +6,7 @@ import (
 	"flag"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ const (
 	traceCapacity = 16384 / traceStretch // stretches
 	traceStretch  = 32                   // blocks
 	traceRate     = 500_000              // block operations a second offered
+	traceStep     = 512                  // blocks in a message: a step of an engine, 8,192 tokens
 )
 
 type traceRequest struct {
@@ -37,8 +39,9 @@ type traceWorker struct {
 
 // BenchmarkTrace replays a trace by the clock: every message has a time at which
 // it is due, whether or not the one before is done, and its delay counts from
-// then. The rate achieved counts to the moment the last one is visible. Run it
-// with -kvcache.trace FILE -benchtime 1x.
+// then. A message is what an engine says of one step: of up to 512 blocks. The rate
+// achieved counts to the moment the last one is visible. "alone" is as in
+// BenchmarkApply. Run it with -kvcache.trace FILE -benchtime 1x.
 func BenchmarkTrace(b *testing.B) {
 	if *traceFile == "" {
 		b.Skip("needs -kvcache.trace")
@@ -83,12 +86,14 @@ func replayTrace(b *testing.B, requests []traceRequest) {
 		workers[i] = traceWorker{owner: owners[i], used: map[uint64]int{}}
 	}
 	hits := make([]kvcache.Hit, traceWorkers)
-	var matched, visible durations
+	var matched, served, alone, visible durations
 	var tokens []uint32
 	var keys []kvcache.Key
 	h := kvcache.Hasher{BlockSize: benchSize}
 	ops, hit, asked := 0, 0, 0
-	begin := time.Now()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	begin, free := time.Now(), time.Duration(0)
 	for _, q := range requests {
 		tokens = tokens[:0]
 		for _, id := range q.HashIDs {
@@ -109,14 +114,24 @@ func replayTrace(b *testing.B, requests []traceRequest) {
 			b.Fatalf("%d blocks matched, the worker has %d", hits[best].Blocks, want)
 		}
 		hit, asked = hit+int(hits[best].Blocks), asked+len(keys)
-		events := w.serve(q.HashIDs, tokens)
-		due := begin.Add(time.Duration(ops) * time.Second / traceRate)
-		spinUntil(due)
-		for i := range events {
-			x.Apply(w.owner, &events[i])
-			ops += len(events[i].Hashes)
+		for events := w.serve(q.HashIDs, tokens); len(events) > 0; {
+			offset := time.Duration(ops) * time.Second / traceRate
+			spinUntil(begin.Add(offset))
+			start, cpu, n := time.Now(), threadTime(), 0
+			for len(events) > 0 && n < traceStep {
+				x.Apply(w.owner, &events[0])
+				n, events = n+len(events[0].Hashes), events[1:]
+			}
+			took := time.Since(start)
+			if cpu > 0 {
+				took = threadTime() - cpu
+			}
+			ops += n
+			visible.add(time.Since(begin) - offset)
+			served.add(took)
+			free = max(free, offset) + took
+			alone.add(free - offset)
 		}
-		visible.add(time.Since(due))
 	}
 	elapsed := time.Since(begin)
 	b.ReportMetric(traceRate, "offered-ops/s")
@@ -124,6 +139,8 @@ func replayTrace(b *testing.B, requests []traceRequest) {
 	b.ReportMetric(float64(hit)/float64(asked), "hit-ratio")
 	b.ReportMetric(float64(x.Stats().Pairs), "pairs")
 	matched.reportAs(b, "match")
+	served.reportAs(b, "served")
+	alone.reportAs(b, "alone")
 	visible.reportAs(b, "visible")
 	if s := x.Stats(); s.Orphans > 0 || s.Evicted > 0 || s.Ignored != [kvcache.NumReasons]uint64{} {
 		b.Fatalf("not every event was applied: %+v", s)
