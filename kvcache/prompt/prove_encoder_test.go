@@ -18,7 +18,7 @@ func TestProverInAnEncoder(t *testing.T) {
 	e := newToyEngine(renders)
 	engines := fleetOf{"a": e}
 	prove(t, ProverOptions{}, engines, func(t *testing.T, g *proofRig) {
-		enc := NewEncoder(Options{Sources: []Source{&other{}, g.Prover}, Client: roundTrip(engines.RoundTrip).client()})
+		enc := NewEncoder(Options{Sources: []Source{&stillLocal{}, g.Prover}, Client: roundTrip(engines.RoundTrip).client()})
 		assert.Same(t, g.Prover, enc.Prover())
 		require.NoError(t, enc.Close())
 		enc = NewEncoder(Options{Client: roundTrip(engines.RoundTrip).client()})
