@@ -10,56 +10,37 @@ import (
 // turn has come. A replay is asked for at most once per message.
 func (f *Follower) place(conn Conn, m Message) error {
 	asked, answered := false, false
-	ask := func(how func(Conn) error) error {
-		asked = true
-		err := how(conn)
-		answered = err == nil
-		if errors.Is(err, errUnanswered) {
-			return nil
-		}
-		return err
-	}
 	for {
+		if f.placed && m.Seq > f.next && !asked {
+			f.gap(m)
+		}
 		mayAsk := !asked && f.mayReplay()
+		how := f.catchUp
 		switch {
+		case !f.placed && !mayAsk:
+			f.join(m)
+			return nil
 		case !f.placed:
-			if !mayAsk {
-				f.join(m)
-				return nil
-			}
-			if err := ask(f.restart); err != nil {
-				return err
-			}
+			how = f.restart
 		case m.Seq == f.next && f.resumed && mayAsk:
 			// It fits, but so may that of another publisher.
-			if err := ask(f.catchUp); err != nil {
-				return err
-			}
 		case m.Seq == f.next:
 			f.accept(m)
 			return nil
-		case m.Seq > f.next:
-			if !asked {
-				f.gap(m)
-			}
-			if !mayAsk {
-				f.skipTo(m, answered)
-				return nil
-			}
-			if err := ask(f.catchUp); err != nil {
-				return err
-			}
+		case m.Seq < f.next && f.repeated(m):
+			return nil
+		case m.Seq < f.next && !mayAsk:
+			f.odd(m, answered)
+			return nil
+		case m.Seq > f.next && !mayAsk:
+			f.skipTo(m, answered)
+			return nil
 		default:
-			if f.repeated(m) {
-				return nil
-			}
-			if !mayAsk {
-				f.odd(m, answered)
-				return nil
-			}
-			if err := ask(f.catchUp); err != nil {
-				return err
-			}
+		}
+		err := how(conn)
+		asked, answered = true, err == nil
+		if err != nil && !errors.Is(err, errUnanswered) {
+			return err
 		}
 	}
 }

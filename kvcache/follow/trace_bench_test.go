@@ -87,6 +87,14 @@ func replayTrace(b *testing.B, messages []traceMessage, held int) {
 	workers := make([]*clocked, traceWorkers)
 	pipes := make([]*follow.Pipe, traceWorkers)
 	owners := make([]kvcache.Owner, traceWorkers)
+	followers := make([]*follow.Follower, traceWorkers)
+	defer func() {
+		for _, f := range followers {
+			if f != nil {
+				_ = f.Close()
+			}
+		}
+	}()
 	for i := range workers {
 		owners[i] = x.Join("w")
 		workers[i] = &clocked{Index: x, left: &left}
@@ -107,7 +115,7 @@ func replayTrace(b *testing.B, messages []traceMessage, held int) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		defer func() { _ = f.Close() }()
+		followers[i] = f
 	}
 	for i := range owners { // all connected, and proven to be at the start
 		for x.Trust(owners[i]) != kvcache.Exact {
