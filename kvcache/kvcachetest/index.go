@@ -3,6 +3,7 @@ package kvcachetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,6 +22,11 @@ type IndexLike interface { //nolint:interfacebloat // an Index has these
 	BlockSize(o kvcache.Owner) int
 	Trust(o kvcache.Owner) kvcache.Trust
 	SetTrust(o kvcache.Owner, t kvcache.Trust)
+	Standing(o kvcache.Owner) kvcache.Standing
+	SetStanding(o kvcache.Owner, s kvcache.Standing)
+	Short(o kvcache.Owner) kvcache.Reason
+	Position(o kvcache.Owner) (kvcache.Position, bool)
+	SetPosition(o kvcache.Owner, p kvcache.Position)
 	Stats() kvcache.Stats
 	OwnerStats(o kvcache.Owner) kvcache.OwnerStats
 }
@@ -35,7 +41,7 @@ const suiteOps = 20_000
 // then a random comparison with the [Model]. newIndex is called many times.
 func TestIndex(t *testing.T, newIndex NewIndexFunc) {
 	t.Helper()
-	for _, c := range indexCases {
+	for _, c := range allIndexCases() {
 		t.Run(c.name, func(t *testing.T) {
 			if err := runIndexCase(c, newIndex); err != nil {
 				t.Error(err)
@@ -52,7 +58,7 @@ func TestIndex(t *testing.T, newIndex NewIndexFunc) {
 // CheckIndex is [TestIndex] without a test: it returns everything that is wrong.
 func CheckIndex(newIndex NewIndexFunc) error {
 	var all []error
-	for _, c := range indexCases {
+	for _, c := range allIndexCases() {
 		if err := runIndexCase(c, newIndex); err != nil {
 			all = append(all, fmt.Errorf("%s: %w", c.name, err))
 		}
@@ -62,6 +68,8 @@ func CheckIndex(newIndex NewIndexFunc) error {
 	}
 	return errors.Join(all...)
 }
+
+func allIndexCases() []indexCase { return slices.Concat(indexCases, standingCases) }
 
 type indexCase struct {
 	name string

@@ -186,10 +186,14 @@ func (d *duel) step() error {
 		d.model.SetCapacity(o.model, c)
 		d.index.SetCapacity(o.index, c)
 	case op < 963:
-		trust := kvcache.Trust(d.rnd.IntN(int(kvcache.Exact) + 1))
-		d.model.SetTrust(o.model, trust)
-		d.index.SetTrust(o.index, trust)
-	case op < 965 && len(d.left) > 0:
+		st := kvcache.Standing{Trust: kvcache.Trust(d.rnd.IntN(int(kvcache.Exact) + 1)), Reason: "because"}
+		d.model.SetStanding(o.model, st)
+		d.index.SetStanding(o.index, st)
+	case op < 964:
+		p := kvcache.Position{Seq: d.rnd.Uint64(), Whole: d.rnd.IntN(2) == 0}
+		d.model.SetPosition(o.model, p)
+		d.index.SetPosition(o.index, p)
+	case op < 966 && len(d.left) > 0:
 		return d.compareApply(d.left[d.rnd.IntN(len(d.left))], d.randomStore(1))
 	}
 	return d.compareMatch()
@@ -322,6 +326,14 @@ func (d *duel) compareStats(all []duelOwner) error {
 		want, got := d.model.OwnerStats(o.model), d.index.OwnerStats(o.index)
 		if want != got {
 			return fmt.Errorf("owner %d: %+v, want %+v", i, got, want)
+		}
+		wantPosition, wantOK := d.model.Position(o.model)
+		if p, ok := d.index.Position(o.index); p != wantPosition || ok != wantOK {
+			return fmt.Errorf("owner %d: position %+v, %v, want %+v, %v", i, p, ok, wantPosition, wantOK)
+		}
+		if st, short := d.index.Standing(o.index), d.index.Short(o.index); short != want.Short ||
+			st != (kvcache.Standing{Trust: want.Trust, Reason: want.TrustReason}) {
+			return fmt.Errorf("owner %d: standing %+v, short %v, want %+v", i, st, short, want)
 		}
 		if b := d.index.BlockSize(o.index); b != want.BlockSize {
 			return fmt.Errorf("owner %d: block size %d, want %d", i, b, want.BlockSize)

@@ -26,8 +26,12 @@ type faultyIndex struct {
 	leave   func(*faultyIndex, kvcache.Owner)
 	clear   func(*faultyIndex, kvcache.Owner)
 	noCap   bool
-	known   map[kvcache.EngineHash]bool
-	all     []kvcache.Owner
+	trust   func(*faultyIndex, kvcache.Trust) kvcache.Trust
+	// position replaces Position; placed is what SetPosition was called with.
+	position func(*faultyIndex, kvcache.Owner) (kvcache.Position, bool)
+	placed   map[kvcache.Owner]kvcache.Position
+	known    map[kvcache.EngineHash]bool
+	all      []kvcache.Owner
 }
 
 func (b *faultyIndex) Join(name string) kvcache.Owner {
@@ -84,6 +88,26 @@ func (b *faultyIndex) SetCapacity(o kvcache.Owner, n int) {
 	}
 }
 
+func (b *faultyIndex) Trust(o kvcache.Owner) kvcache.Trust {
+	t := b.Model.Trust(o)
+	if b.trust != nil {
+		t = b.trust(b, t)
+	}
+	return t
+}
+
+func (b *faultyIndex) SetPosition(o kvcache.Owner, p kvcache.Position) {
+	b.placed[o] = p
+	b.Model.SetPosition(o, p)
+}
+
+func (b *faultyIndex) Position(o kvcache.Owner) (kvcache.Position, bool) {
+	if b.position != nil {
+		return b.position(b, o)
+	}
+	return b.Model.Position(o)
+}
+
 func onEvent(f func(*kvcache.Event)) faultyIndex {
 	return faultyIndex{event: func(_ *faultyIndex, _ kvcache.Owner, e *kvcache.Event) bool { f(e); return true }}
 }
@@ -119,6 +143,19 @@ func TestSuiteRejectsBrokenIndexes(t *testing.T) {
 		"unnamed adapter":   onEvent(func(e *kvcache.Event) { e.AdapterUnnamed = false }),
 		"placeholders skip": {event: func(_ *faultyIndex, _ kvcache.Owner, e *kvcache.Event) bool {
 			return len(e.Tokens) > 0 || e.Kind != kvcache.Stored
+		}},
+		"losses are silent": {trust: func(_ *faultyIndex, t kvcache.Trust) kvcache.Trust {
+			if t == kvcache.Resyncing {
+				return kvcache.Exact
+			}
+			return t
+		}},
+		"lost for good": {event: func(b *faultyIndex, o kvcache.Owner, e *kvcache.Event) bool {
+			return e.Kind != kvcache.Removed || b.Short(o) == kvcache.NoReason
+		}},
+		"a position that stays": {position: func(b *faultyIndex, o kvcache.Owner) (kvcache.Position, bool) {
+			p, ok := b.placed[o]
+			return p, ok
 		}},
 		"no orphan bound":  {options: func(o *kvcache.Options) { o.MaxOrphans = 1 << 20 }},
 		"no booking bound": {options: func(o *kvcache.Options) { o.MaxProvisional = 1 << 20 }},
@@ -164,6 +201,7 @@ func TestSuiteRejectsBrokenIndexes(t *testing.T) {
 					b.options(&o)
 				}
 				b.Model, b.known = kvcachetest.NewModel(o), map[kvcache.EngineHash]bool{}
+				b.placed = map[kvcache.Owner]kvcache.Position{}
 				return &b
 			}))
 		})
