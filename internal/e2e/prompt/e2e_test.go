@@ -1,0 +1,221 @@
+//go:build e2e
+
+package prompt_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer/internal/e2e/prompt/requests"
+	"github.com/kvsteer/kvsteer/internal/jsonscan"
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
+	"github.com/kvsteer/kvsteer/kvcache/prompt/local"
+)
+
+const (
+	modelName = "m"
+	// perModel requests to each model; KVSTEER_E2E_REQUESTS overrides.
+	perModel = 400
+	// answered is the share of the requests accepted by the engine that must be
+	// answered locally: a source that passes everything on is exact, and useless.
+	answered = 0.97
+)
+
+func env(name string, byDefault int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return n
+	}
+	return byDefault
+}
+
+// tally counts how requests of one model went.
+type tally struct {
+	equal   map[prompt.API]int
+	refused int // by the engine
+	lenient int // of those, answered locally
+	passed  map[string]int
+	texts   []string // what was passed on although the engine takes it
+}
+
+func (c *tally) total() int {
+	n := 0
+	for _, k := range c.equal {
+		n += k
+	}
+	return n
+}
+
+func (c *tally) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d equal (", c.total())
+	for _, api := range []prompt.API{prompt.Chat, prompt.Completions, prompt.Messages, prompt.Responses} {
+		fmt.Fprintf(&b, "%s %d, ", api, c.equal[api])
+	}
+	n := 0
+	for _, k := range c.passed {
+		n += k
+	}
+	fmt.Fprintf(&b, "), %d passed on, %d refused by the engine", n, c.refused)
+	for _, why := range slices.Sorted(maps.Keys(c.passed)) {
+		fmt.Fprintf(&b, "\n      %d × %s", c.passed[why], why)
+	}
+	return b.String()
+}
+
+// one compares one request. It returns a difference, "" if there is none.
+func one(t *testing.T, c *tally, src prompt.Source, s *server, r requests.Request) string {
+	t.Helper()
+	object, err := jsonscan.Parse(r.Body, 0)
+	require.NoError(t, err, "%s", r.Body)
+	got, localErr := src.Encode(t.Context(), &prompt.Request{API: r.API, Model: modelName, Body: r.Body, Object: object})
+	want, count, err := s.render(t.Context(), r.API, r.Body)
+	var no refused
+	switch {
+	case errors.As(err, &no):
+		c.refused++
+		if localErr == nil {
+			c.lenient++
+		}
+		return ""
+	case err != nil:
+		require.NoError(t, err, "%s", r.Body)
+	case localErr != nil:
+		c.passed[localErr.Error()]++
+		if len(c.texts) < 5 {
+			c.texts = append(c.texts, fmt.Sprintf("%v: %s", localErr, r.Body))
+		}
+		return ""
+	case !slices.Equal(got.Tokens, want), got.Count != count:
+		at := 0
+		for at < min(len(want), len(got.Tokens)) && want[at] == got.Tokens[at] {
+			at++
+		}
+		return fmt.Sprintf("%s: ids differ at %d (engine %d, local %d; counts %d, %d):\n%s", r.API, at, len(want), len(got.Tokens), count, got.Count, r.Body)
+	default:
+		c.equal[r.API]++
+	}
+	return ""
+}
+
+// TestRender compares the ids of thousands of requests with those of vLLM's render
+// server, for several families of models.
+func TestRender(t *testing.T) {
+	script(t, "../vllm/setup.sh")
+	realDir := script(t, "models.sh", "real")
+	small, err := filepath.Abs("../../../kvcache/prompt/local/testdata/models")
+	require.NoError(t, err)
+	var dirs []string
+	for _, root := range []string{realDir, small} {
+		found, globErr := filepath.Glob(filepath.Join(root, "*", "tokenizer.json"))
+		require.NoError(t, globErr)
+		for _, f := range found {
+			dirs = append(dirs, filepath.Dir(f))
+		}
+	}
+	require.NotEmpty(t, dirs)
+	n, seed := env("KVSTEER_E2E_REQUESTS", perModel), uint64(env("KVSTEER_E2E_SEED", 1))
+	only := os.Getenv("KVSTEER_E2E_MODELS")
+	all := 0
+	for i, dir := range dirs {
+		name := filepath.Base(dir)
+		if only != "" && !slices.Contains(strings.Split(only, ","), name) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			src, newErr := local.New(local.Options{Models: map[string]local.Model{modelName: {Dir: dir, MaxModelLen: 32768}}})
+			require.NoError(t, newErr)
+			defer func() { _ = src.Close() }()
+			port := freePort(t)
+			s := launch(t, name, port, "serve.sh", dir, strconv.Itoa(port))
+			g := requests.New(seed+uint64(i)*1000, modelName)
+			c := &tally{equal: map[prompt.API]int{}, passed: map[string]int{}}
+			captured := newCapture(t, name)
+			differences := 0
+			for range n {
+				r := g.Next()
+				if diff := one(t, c, src, s, r); diff != "" {
+					differences++
+					if differences <= 5 {
+						t.Error(diff)
+					}
+				}
+				captured.add(t, s, r)
+			}
+			captured.write(t)
+			t.Logf("%-12s %s", name, c)
+			for _, text := range c.texts {
+				t.Logf("passed on: %s", text)
+			}
+			require.Zero(t, differences, "ids differ from the engine's")
+			passed := 0
+			for _, k := range c.passed {
+				passed += k
+			}
+			require.GreaterOrEqual(t, float64(c.total()), answered*float64(c.total()+passed), "too many requests are passed on")
+			all += c.total()
+		})
+	}
+	t.Logf("%d requests equal, 0 differences", all)
+}
+
+// capture records some of the small models' requests and what the engine makes of
+// them, when KVSTEER_E2E_CAPTURE names a directory: the goldens of package local.
+type capture struct {
+	path    string
+	records []record
+}
+
+type record struct {
+	API  string          `json:"api"`
+	Body json.RawMessage `json:"body"`
+	// IDs are the engine's; none when it refuses.
+	IDs []uint32 `json:"ids"`
+}
+
+const goldens = 120
+
+func newCapture(t *testing.T, model string) *capture {
+	t.Helper()
+	dir := os.Getenv("KVSTEER_E2E_CAPTURE")
+	if dir == "" {
+		return nil
+	}
+	return &capture{path: filepath.Join(dir, model+".jsonl")}
+}
+
+func (c *capture) add(t *testing.T, s *server, r requests.Request) {
+	t.Helper()
+	if c == nil || len(c.records) >= goldens {
+		return
+	}
+	ids, _, err := s.render(t.Context(), r.API, r.Body)
+	if err != nil {
+		ids = nil
+	}
+	c.records = append(c.records, record{r.API.Path(), r.Body, ids})
+}
+
+func (c *capture) write(t *testing.T) {
+	t.Helper()
+	if c == nil {
+		return
+	}
+	f, err := os.Create(c.path)
+	require.NoError(t, err)
+	e := json.NewEncoder(f)
+	e.SetEscapeHTML(false)
+	for _, r := range c.records {
+		require.NoError(t, e.Encode(r))
+	}
+	require.NoError(t, f.Close())
+}

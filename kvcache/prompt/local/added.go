@@ -1,0 +1,158 @@
+package local
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// addedToken is one entry of tokenizer.json's added_tokens, and with the id as key
+// of tokenizer_config.json's added_tokens_decoder.
+type addedToken struct {
+	ID         uint32 `json:"id"`
+	Content    string `json:"content"`
+	SingleWord bool   `json:"single_word"`
+	Lstrip     bool   `json:"lstrip"`
+	Rstrip     bool   `json:"rstrip"`
+	Normalized bool   `json:"normalized"`
+	Special    bool   `json:"special"`
+}
+
+// UnmarshalJSON leaves normalized at its default, which depends on special.
+func (t *addedToken) UnmarshalJSON(data []byte) error {
+	type plain addedToken
+	var v struct {
+		plain
+		Normalized *bool `json:"normalized"`
+	}
+	if err := json.Unmarshal(data, &v); err != nil {
+		return err //nolint:wrapcheck // its caller says where
+	}
+	*t = addedToken(v.plain)
+	t.Normalized = !t.Special
+	if v.Normalized != nil {
+		t.Normalized = *v.Normalized
+	}
+	return nil
+}
+
+// mergeAdded adds to tokenizer.json's added tokens what transformers adds when it
+// loads the files: those of added_tokens_decoder, whose flags win, and special
+// tokens that are in neither.
+// resets: the class makes plain special tokens of all of these.
+func mergeAdded(top map[string]json.RawMessage, c *tokenizerConfig, resets bool) (merged []addedToken, changed bool, err error) {
+	var added []addedToken
+	if raw, found := top["added_tokens"]; found {
+		if err = json.Unmarshal(raw, &added); err != nil {
+			return nil, false, errors.New("local: tokenizer.json: added_tokens is malformed")
+		}
+	}
+	vocab := &vocabulary{raw: top["model"], added: added}
+	decoder := make([]addedToken, 0, len(c.AddedTokens))
+	for id, t := range c.AddedTokens {
+		n, convErr := strconv.ParseUint(id, 10, 32)
+		if convErr != nil {
+			return nil, false, errors.New("local: tokenizer_config.json: added_tokens_decoder has a key that is no id")
+		}
+		t.ID = uint32(n)
+		decoder = append(decoder, t)
+	}
+	slices.SortFunc(decoder, func(a, b addedToken) int { return int(int64(a.ID) - int64(b.ID)) })
+	for _, t := range decoder {
+		more, addErr := vocab.add(t)
+		if addErr != nil {
+			return nil, false, addErr
+		}
+		changed = changed || more
+	}
+	for _, t := range c.specials() {
+		if t.Content == "" {
+			continue
+		}
+		if i := vocab.indexOf(t.Content); i >= 0 {
+			if plain := plainSpecial(vocab.added[i]); resets && vocab.added[i] != plain {
+				vocab.added[i], changed = plain, true
+			}
+			continue
+		}
+		t.Special = true
+		if resets {
+			t = plainSpecial(t)
+		}
+		id, idErr := vocab.nextID(t.Content)
+		if idErr != nil {
+			return nil, false, idErr
+		}
+		t.ID = id
+		vocab.added = append(vocab.added, t)
+		changed = true
+	}
+	return vocab.added, changed, nil
+}
+
+// plainSpecial is a special token that is matched in the raw text and takes no
+// space around it.
+func plainSpecial(t addedToken) addedToken {
+	return addedToken{ID: t.ID, Content: t.Content, Special: true}
+}
+
+// vocabulary finds ids for tokens that are added. The model's own vocabulary is
+// read only if one is needed: it is large.
+type vocabulary struct {
+	raw   json.RawMessage
+	added []addedToken
+	ids   map[string]uint32
+}
+
+func (v *vocabulary) indexOf(content string) int {
+	return slices.IndexFunc(v.added, func(t addedToken) bool { return t.Content == content })
+}
+
+// add adds or changes a token whose id is known and reports whether that changed
+// anything.
+func (v *vocabulary) add(t addedToken) (bool, error) {
+	if i := v.indexOf(t.Content); i >= 0 {
+		if v.added[i] == t {
+			return false, nil
+		}
+		if v.added[i].ID != t.ID {
+			return false, fmt.Errorf("local: tokenizer_config.json and tokenizer.json disagree about the id of an added token (%d, %d)", t.ID, v.added[i].ID)
+		}
+		v.added[i] = t
+		return true, nil
+	}
+	id, err := v.nextID(t.Content)
+	if err != nil {
+		return false, err
+	}
+	if id != t.ID {
+		return false, fmt.Errorf("local: tokenizer_config.json gives an added token the id %d, the tokenizers library %d", t.ID, id)
+	}
+	v.added = append(v.added, t)
+	return true, nil
+}
+
+// nextID is the id that the tokenizers library gives an added token.
+func (v *vocabulary) nextID(content string) (uint32, error) {
+	if v.ids == nil {
+		var model struct {
+			Vocab map[string]uint32 `json:"vocab"`
+		}
+		if err := json.Unmarshal(v.raw, &model); err != nil {
+			return 0, errors.New("local: tokenizer.json: the vocabulary is malformed")
+		}
+		v.ids = model.Vocab
+	}
+	if id, found := v.ids[content]; found {
+		return id, nil
+	}
+	next := uint32(len(v.ids)) //nolint:gosec // a vocabulary in a file of bounded size
+	for _, t := range v.added {
+		if t.ID >= next {
+			next = t.ID + 1
+		}
+	}
+	return next, nil
+}

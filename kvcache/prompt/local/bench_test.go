@@ -1,0 +1,117 @@
+package local_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer/internal/jsonscan"
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
+	"github.com/kvsteer/kvsteer/kvcache/prompt/local"
+)
+
+// realModel is the Qwen3 tokenizer and template, if they were fetched.
+func realModel(tb testing.TB) prompt.Source {
+	tb.Helper()
+	cache, err := os.UserCacheDir()
+	require.NoError(tb, err)
+	from := filepath.Join(cache, "kvsteer", "tokenizers", "qwen3")
+	if _, err = os.Stat(filepath.Join(from, "tokenizer.json")); err != nil {
+		tb.Skip("no Qwen3 tokenizer: run scripts/tokenizer-files.sh")
+	}
+	dir := tb.TempDir()
+	for _, name := range []string{"tokenizer.json", "tokenizer_config.json"} {
+		text, readErr := os.ReadFile(filepath.Join(from, name))
+		require.NoError(tb, readErr)
+		require.NoError(tb, os.WriteFile(filepath.Join(dir, name), text, 0o600))
+	}
+	require.NoError(tb, os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"model_type":"qwen3"}`), 0o600))
+	return open(tb, local.Options{Models: map[string]local.Model{"m": {Dir: dir}}})
+}
+
+const turn = "The router sends a prompt to the worker that already holds most of its prefix, so that little is computed twice. " +
+	"A cache keeps blocks of tokens, and each block is known by a hash of its tokens and of the block before it.\n"
+
+// conversation has about so many tokens (Qwen3), in messages of 1,500, and ends
+// with a question that is new each time.
+func longChat(tb testing.TB, tokens, nth int) []byte {
+	tb.Helper()
+	type message struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	const perTurn, perMessage = 44, 1500
+	msgs := []message{{"system", "You are a router.\n" + strings.Repeat(turn, 20)}}
+	for i := range tokens / perMessage {
+		role := "user"
+		if i%2 == 1 {
+			role = "assistant"
+		}
+		text := strings.Repeat(turn, perMessage/perTurn)
+		msgs = append(msgs, message{role, string(rune('a'+i%26)) + text + strings.Repeat("z", i)})
+	}
+	msgs = append(msgs, message{"user", "And the question number " + strings.Repeat("x", nth%97) + "?"})
+	body, err := json.Marshal(map[string]any{"model": "m", "messages": msgs, "stream": true})
+	require.NoError(tb, err)
+	return body
+}
+
+// BenchmarkNewTurn60k is a conversation of 60,000 tokens with one new turn, from the
+// body's bytes to the ids.
+func BenchmarkNewTurn60k(b *testing.B) {
+	s := realModel(b)
+	const different = 16
+	var bodies [different][]byte
+	for i := range bodies {
+		bodies[i] = longChat(b, 60_000, i)
+	}
+	run := func(body []byte) prompt.Encoding {
+		o, err := jsonscan.Parse(body, 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		enc, err := s.Encode(b.Context(), &prompt.Request{API: prompt.Chat, Model: "m", Body: body, Object: o})
+		if err != nil {
+			b.Fatal(err)
+		}
+		return enc
+	}
+	n := len(run(bodies[0]).Tokens)
+	b.ReportAllocs()
+	b.SetBytes(int64(len(bodies[0])))
+	i := 0
+	for b.Loop() {
+		i++
+		run(bodies[i%different])
+	}
+	b.ReportMetric(float64(n), "tokens")
+}
+
+// BenchmarkParse60k is the share of that that is parsing JSON.
+func BenchmarkParse60k(b *testing.B) {
+	body := longChat(b, 60_000, 0)
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		if _, err := jsonscan.Parse(body, 0); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkEncoder is a short chat through the whole chain.
+func BenchmarkEncoder(b *testing.B) {
+	e := prompt.NewEncoder(prompt.Options{Sources: []prompt.Source{realModel(b)}})
+	defer func() { _ = e.Close() }()
+	r := request(b, prompt.Chat, []byte(`{"model":"m","messages":[{"role":"system","content":"You are a router."},{"role":"user","content":"Where does this prompt go?"}]}`))
+	b.ReportAllocs()
+	for b.Loop() {
+		enc, err := e.Encode(b.Context(), r)
+		if err != nil || enc.Source != prompt.SourceLocal {
+			b.Fatal(enc, err)
+		}
+	}
+}

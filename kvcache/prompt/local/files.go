@@ -1,0 +1,174 @@
+package local
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Bounds of what is read from a model's directory, in bytes.
+const (
+	maxTokenizerFile = 256 << 20
+	maxOtherFile     = 16 << 20
+	maxTemplates     = 64
+)
+
+// The files that are read.
+const (
+	fileTokenizer       = "tokenizer.json"
+	fileTokenizerConfig = "tokenizer_config.json"
+	fileConfig          = "config.json"
+	fileSpecialMap      = "special_tokens_map.json"
+	fileTemplate        = "chat_template.jinja"
+	fileOldTemplate     = "chat_template.json" // of multimodal models' processors
+	dirTemplates        = "chat_templates"
+	templateSuffix      = ".jinja"
+)
+
+// HubDir is the directory in which the Hugging Face cache keeps a model, for
+// [Model].Dir: root is the cache (usually .cache/huggingface/hub in the home
+// directory), model is ORG/NAME.
+func HubDir(root, model string) string {
+	return filepath.Join(root, "models--"+strings.ReplaceAll(model, "/", "--"))
+}
+
+// resolveDir returns the directory that holds the files: dir itself, or the
+// snapshot of a revision when dir is a model in a Hugging Face cache.
+func resolveDir(dir, revision string) (string, error) {
+	snapshots := filepath.Join(dir, "snapshots")
+	if info, err := os.Stat(snapshots); err != nil || !info.IsDir() {
+		return dir, nil
+	}
+	if revision == "" {
+		revision = "main"
+	}
+	for _, part := range strings.Split(revision, "/") {
+		if part == "" || part == "." || part == ".." {
+			return "", fmt.Errorf("local: %q is no revision", revision)
+		}
+	}
+	commit := revision
+	if text, err := readFile(filepath.Join(dir, "refs", filepath.FromSlash(revision)), maxOtherFile); err == nil {
+		commit = strings.TrimSpace(string(text))
+	}
+	if strings.ContainsAny(commit, `/\`) || commit == "" || commit == ".." {
+		return "", fmt.Errorf("local: no snapshot of revision %q in %s", revision, dir)
+	}
+	at := filepath.Join(snapshots, commit)
+	if info, err := os.Stat(at); err != nil || !info.IsDir() {
+		return "", fmt.Errorf("local: no snapshot of revision %q in %s", revision, dir)
+	}
+	return at, nil
+}
+
+// stamp tells cheaply whether files may have changed.
+type stamp struct {
+	name string
+	size int64
+	time time.Time
+}
+
+// files are the contents of a model's directory that matter, by name.
+type files struct {
+	dir  string
+	text map[string][]byte
+	// names are all files in the directory: some matter by their presence.
+	names  []string
+	stamps []stamp
+	// hash identifies the contents.
+	hash string
+}
+
+func (f *files) has(pattern string) bool {
+	return slices.ContainsFunc(f.names, func(name string) bool {
+		ok, err := filepath.Match(pattern, name)
+		return err == nil && ok
+	})
+}
+
+// list returns the names of the files that are read, and their stamps.
+func list(dir string) (names []string, stamps []stamp, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("local: model directory: %w", err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	read := []string{fileTokenizer, fileTokenizerConfig, fileConfig, fileSpecialMap, fileTemplate, fileOldTemplate}
+	templates, err := os.ReadDir(filepath.Join(dir, dirTemplates))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("local: chat templates: %w", err)
+	}
+	for _, e := range templates {
+		if strings.HasSuffix(e.Name(), templateSuffix) {
+			read = append(read, dirTemplates+"/"+e.Name())
+		}
+	}
+	if len(templates) > maxTemplates {
+		return nil, nil, fmt.Errorf("local: more than %d chat templates", maxTemplates)
+	}
+	for _, name := range read {
+		info, statErr := os.Stat(filepath.Join(dir, filepath.FromSlash(name)))
+		if statErr != nil || info.IsDir() {
+			continue
+		}
+		stamps = append(stamps, stamp{name, info.Size(), info.ModTime()})
+	}
+	return names, stamps, nil
+}
+
+// readFiles reads a model's directory.
+func readFiles(dir string) (*files, error) {
+	names, stamps, err := list(dir)
+	if err != nil {
+		return nil, err
+	}
+	f := &files{dir: dir, names: names, stamps: stamps, text: make(map[string][]byte, len(stamps))}
+	h := sha256.New()
+	for _, s := range stamps {
+		limit := int64(maxOtherFile)
+		if s.name == fileTokenizer {
+			limit = maxTokenizerFile
+		}
+		text, readErr := readFile(filepath.Join(dir, filepath.FromSlash(s.name)), limit)
+		if readErr != nil {
+			return nil, readErr
+		}
+		f.text[s.name] = text
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(text)))
+		_, _ = io.WriteString(h, s.name+"\x00") // a hash never fails
+		_, _ = h.Write(size[:])
+		_, _ = h.Write(text)
+	}
+	const enough = 16
+	f.hash = hex.EncodeToString(h.Sum(nil)[:enough])
+	return f, nil
+}
+
+func readFile(path string, limit int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("local: %w", err)
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	text, err := io.ReadAll(io.LimitReader(file, limit+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("local: %w", err)
+	case int64(len(text)) > limit:
+		return nil, fmt.Errorf("local: %s is larger than %d bytes", filepath.Base(path), limit)
+	default:
+		return text, nil
+	}
+}
