@@ -55,7 +55,7 @@ func (s *Selection) auditable() bool {
 // audit compares the cached tokens that the engine reported for a finished
 // request with those that the index predicted at pick time, and lowers or
 // restores the owner's trust.
-func (r *Router) audit(a *attempt, u Usage) {
+func (r *Router) audit(a *leg, u Usage) {
 	if !u.CachedKnown {
 		return // absent is not zero
 	}

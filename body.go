@@ -132,7 +132,12 @@ type ending struct {
 
 // usage is what the response reported so far.
 func (e *ending) usage() Usage {
-	u, known := e.reader.Usage()
+	return usageOf(&e.reader)
+}
+
+// usageOf is what was reported to r.
+func usageOf(r *usage.Reader) Usage {
+	u, known := r.Usage()
 	return Usage{
 		Uncached: u.Uncached, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite,
 		Output: u.Output, Reasoning: u.Reasoning, Known: known, CachedKnown: u.CachedKnown,

@@ -35,6 +35,10 @@ type Decision struct {
 	// Chosen is the index of the chosen candidate in Candidates, -1 if none was.
 	Chosen     int                 `json:"chosen"`
 	Candidates []DecisionCandidate `json:"candidates"`
+	// Prefill is who would compute the prompt for candidates that can go on from
+	// there; nil where nobody does. Whether the chosen one lets it do so is in its
+	// PrefillOn.
+	Prefill *PrefillDecision `json:"prefill,omitempty"`
 	// Took is the time that this decision itself took, in nanoseconds: for the
 	// first attempt waiting for an engine's tokenizer included, for later ones the
 	// attempts before excluded.
@@ -43,6 +47,13 @@ type Decision struct {
 	// Took does not include it. Saturated, in a dry run: it would have to wait.
 	Waited    time.Duration `json:"waited_ns,omitempty"`
 	Saturated bool          `json:"saturated,omitempty"`
+}
+
+// PrefillDecision is the choice among workers that only compute prompts.
+type PrefillDecision struct {
+	Rule       string              `json:"rule"`
+	Chosen     int                 `json:"chosen"`
+	Candidates []DecisionCandidate `json:"candidates"`
 }
 
 // Targets are the times that a request should meet.
@@ -97,6 +108,10 @@ func (d *Decision) String() string {
 	}
 	if w := d.Winner(); w != nil {
 		fmt.Fprintf(&b, "\n  -> %s: %s", w.label(), w.reason(d.PromptTokens))
+		if p := d.Prefill; p != nil && w.PrefillOn != "" {
+			c := &p.Candidates[p.Chosen]
+			fmt.Fprintf(&b, "\n     prompt on %s: %s [%s]", c.label(), c.reason(d.PromptTokens), p.Rule)
+		}
 	} else {
 		b.WriteString("\n  -> nobody")
 	}

@@ -29,6 +29,10 @@ type evaluation struct {
 	owners []kvcache.Owner
 	hits   []kvcache.Hit
 	asks   asks
+	// before is who computes the prompt for candidates that go on from there; nil if
+	// nobody does.
+	before *evaluation
+	relay  steer.Relay
 }
 
 // ref ties a candidate to what it stands for.
@@ -62,32 +66,40 @@ func (s *Selection) adapterOn(m *fleet.Member) string {
 	return ""
 }
 
-// evaluate fills ev, fresh from the pool, for the request as things stand now. The caller holds pickMu so that what it sees includes every
-// earlier pick.
+// evaluate fills ev, fresh from the pool, for the request as things stand now. The
+// caller holds pickMu so that what it sees includes every earlier pick.
 func (r *Router) evaluate(s *Selection, ev *evaluation, attempt int, dry bool) {
 	now := r.opts.now()
 	if ev.Waiting = r.Waiting(); s.waits {
 		ev.Waiting-- // others
 	}
+	q := s.prompt()
+	q.Attempt, q.DryRun = attempt, dry
+	members := r.fleet.Snapshot().ForModel(s.parsed.model)
+	r.relays(s, ev, members, &q, now)
 	home := r.sessions.home(s.session)
-	for _, m := range r.fleet.Snapshot().ForModel(s.parsed.model) {
-		if m.Routable() && !s.wasTried(m.ID()) {
+	for _, m := range members {
+		if m.Routable() && m.Worker().Role != fleet.RolePrefill && !s.wasTried(m.ID()) {
 			r.gather(s, ev, m, now)
 			if m == home.member {
 				ev.places[len(ev.places)-m.Ranks()+home.rank].Home = true
 			}
 		}
 	}
+	r.predict(s, ev, &q)
+	ev.Choose(&q, r.opts.policy)
+}
+
+// predict looks the prompt up on the candidates that were gathered and asks the
+// predictor.
+func (r *Router) predict(s *Selection, ev *evaluation, q *steer.Prompt) {
 	r.match(s, ev)
-	q := s.prompt()
-	q.Attempt, q.DryRun = attempt, dry
 	for i := range ev.places {
 		ev.places[i].Hit = ev.hits[i]
-		ev.Add(&q, &ev.places[i])
+		ev.Add(q, &ev.places[i])
 	}
 	ev.asks.predictor = r.predictor
 	ev.Predict(&ev.asks)
-	ev.Choose(&q, r.opts.policy)
 }
 
 // prompt is the request as the steps of a choice see it.
@@ -140,8 +152,8 @@ func (r *Router) gather(s *Selection, ev *evaluation, m *fleet.Member, now time.
 		place := steer.Place{
 			Name: w.Name, Instance: m.ID(), Rank: rank, Class: w.Class, Labels: w.Labels,
 			BlockSize: block, Trust: standing.Trust, Silent: home != nil && home.silence.silent.Load(),
-			Speculative: w.Speculative,
-			Prefilling:  load.PrefillRequests, Decoding: load.DecodeRequests,
+			Speculative: w.Speculative, Follows: w.Role == fleet.RoleDecode,
+			Prefilling: load.PrefillRequests, Decoding: load.DecodeRequests,
 			PrefillTokens: load.PrefillTokens, PrefillPairs: load.PrefillPairs,
 			OtherWaiting: load.OtherWaiting, OtherRunning: load.OtherRunning,
 			KVUsage: load.KVUsage, ReportAge: load.Age, Tie: r.rng.Uint32(),
@@ -182,16 +194,37 @@ func (r *Router) match(s *Selection, ev *evaluation) {
 }
 
 // book makes the choice visible to whoever looks next: in-flight work on the
-// worker, provisional residency in the index. The caller holds pickMu.
+// workers, provisional residency in the index. The caller holds pickMu.
 func (r *Router) book(s *Selection, ev *evaluation, number int) {
 	i := ev.Plan.Order[0]
-	rf, c := &ev.refs[i], &ev.Candidates[i]
-	f := ev.asks.in[i]
+	a := attempt{leg: r.bookLeg(s, ev, i), number: number}
+	a.started = a.began
+	r.sessions.moved(s.session, place{a.member, a.rank})
+	if before, k := ev.computing(i); before != ev {
+		a.relay = &relay{leg: r.bookLeg(s, before, k)}
+		// What it computes is there, and the events of who fetches it tell of the rest.
+		a.inferred = false
+	}
 	// Not for long: an attempt may fail. What is answered is kept, see keep.
-	r.index.Book(rf.owner, s.keys.sets[rf.keys].keys, r.opts.bookTTL)
-	r.sessions.moved(s.session, place{rf.member, c.Rank})
-	s.attempt = attempt{
-		number: number, began: r.opts.now(), member: rf.member, rank: c.Rank, owner: rf.owner,
+	at := a.computes()
+	r.index.Book(at.owner, s.keys.sets[at.keys].keys, r.opts.bookTTL)
+	if !s.parsed.stream {
+		// Nobody will see its first token; without a guess its prefill would weigh on
+		// the worker until the whole answer is there.
+		booking := a.booking
+		a.assumed = time.AfterFunc(2*ev.Candidates[i].PredictedTTFT, func() {
+			booking.FirstToken()
+			r.freed()
+		})
+	}
+	s.attempt = a
+}
+
+// bookLeg books what candidate i of ev would have to do.
+func (r *Router) bookLeg(s *Selection, ev *evaluation, i int) leg {
+	rf, c, f := &ev.refs[i], &ev.Candidates[i], Features(ev.Features[i])
+	l := leg{
+		began: r.opts.now(), member: rf.member, rank: c.Rank, owner: rf.owner,
 		booking: rf.member.Begin(c.Rank, fleet.Work{
 			PrefillTokens: f.Uncached,
 			PrefillPairs:  int64(AttentionPairs(f.Uncached, f.Cached)),
@@ -201,29 +234,20 @@ func (r *Router) book(s *Selection, ev *evaluation, number int) {
 		inferred: c.Trust <= kvcache.Approximate,
 		target:   Target{Worker: c.Name, Instance: c.Instance, Rank: c.Rank, URL: rf.member.URL()},
 	}
-	if !s.parsed.stream {
-		// Nobody will see its first token; without a guess its prefill would weigh on
-		// the worker until the whole answer is there.
-		booking := s.attempt.booking
-		s.attempt.assumed = time.AfterFunc(2*ev.Predictions[i].TTFT, func() {
-			booking.FirstToken()
-			r.freed()
-		})
-	}
 	if rf.member.Ranks() > 1 {
-		s.attempt.target.Header = http.Header{headerRank: []string{strconv.Itoa(c.Rank)}}
+		l.target.Header = http.Header{headerRank: []string{strconv.Itoa(c.Rank)}}
 	}
+	return l
 }
 
-// keep makes the booking of an answered request last where no event will ever
-// confirm it: the worker has computed the prompt now.
-func (r *Router) keep(s *Selection) {
-	a := &s.attempt
-	if !a.inferred {
+// keep makes the booking of a computed prompt last where no event will ever confirm
+// it.
+func (r *Router) keep(s *Selection, l *leg) {
+	if !l.inferred {
 		return
 	}
-	a.inferred = false
-	r.index.Book(a.owner, s.keys.sets[a.keys].keys, r.opts.approxTTL)
+	l.inferred = false
+	r.index.Book(l.owner, s.keys.sets[l.keys].keys, r.opts.approxTTL)
 }
 
 // decide records the evaluation.
@@ -232,24 +256,12 @@ func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Tim
 		API: s.parsed.api.String(), Model: s.parsed.model, Attempt: number, Rule: ev.Plan.Rule,
 		TokenSource: s.enc.Source.String(), PromptTokens: s.enc.Count,
 		Degradations: degradations(&s.enc), Chosen: -1,
-		Candidates: make([]DecisionCandidate, len(ev.Candidates)),
+		Candidates: ev.describe(),
 		Took:       r.opts.now().Sub(began),
 	}
 	if number == 1 {
 		d.Waited = s.waited
 		d.Took -= s.waited
-	}
-	for i := range ev.Candidates {
-		d.Candidates[i] = DecisionCandidate{
-			Candidate: ev.Candidates[i], TrustState: ev.Candidates[i].Trust.String(),
-			TrustReason: ev.refs[i].home.degraded(ev.Candidates[i].Trust, ev.refs[i].doubt),
-		}
-	}
-	for place, i := range ev.Plan.Order {
-		d.Candidates[i].Place = place + 1
-	}
-	for _, drop := range ev.Plan.Dropped {
-		d.Candidates[drop.Index].DroppedBy = drop.Rule + ": " + drop.Condition
 	}
 	if len(ev.Plan.Order) > 0 {
 		d.Chosen = ev.Plan.Order[0]
@@ -261,5 +273,35 @@ func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Tim
 			d.Targets = &Targets{TTFT: h.ttft, ITL: h.itl, Missed: c.Misses}
 		}
 	}
+	if b := ev.before; b != nil {
+		d.Prefill = &PrefillDecision{Rule: b.Plan.Rule, Chosen: b.Plan.Order[0], Candidates: b.describe()}
+	}
 	return d
+}
+
+// computing is where candidate i has its prompt computed: an evaluation and the
+// candidate in it.
+func (ev *evaluation) computing(i int) (at *evaluation, k int) {
+	if ev.Candidates[i].PrefillOn != "" {
+		return ev.before, ev.before.Plan.Order[0]
+	}
+	return ev, i
+}
+
+// describe records the candidates.
+func (ev *evaluation) describe() []DecisionCandidate {
+	list := make([]DecisionCandidate, len(ev.Candidates))
+	for i := range ev.Candidates {
+		list[i] = DecisionCandidate{
+			Candidate: ev.Candidates[i], TrustState: ev.Candidates[i].Trust.String(),
+			TrustReason: ev.refs[i].home.degraded(ev.Candidates[i].Trust, ev.refs[i].doubt),
+		}
+	}
+	for place, i := range ev.Plan.Order {
+		list[i].Place = place + 1
+	}
+	for _, drop := range ev.Plan.Dropped {
+		list[drop.Index].DroppedBy = drop.Rule + ": " + drop.Condition
+	}
+	return list
 }

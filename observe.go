@@ -9,5 +9,5 @@ func (r *Router) observeDecode(a *attempt, u Usage) {
 	if !ok || a.ttft == 0 || !u.Known || u.Output <= 0 {
 		return
 	}
-	d.ObserveDecode(&a.features, steer.Pace(r.opts.now().Sub(a.began)-a.ttft, u.Output), u.Output)
+	d.ObserveDecode(&a.features, steer.Pace(r.opts.now().Sub(a.started)-a.ttft, u.Output), u.Output)
 }

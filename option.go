@@ -25,23 +25,25 @@ type optionFunc func(*options)
 func (f optionFunc) apply(o *options) { f(o) }
 
 type options struct {
-	fleet       *fleet.Fleet
-	events      follow.Transport
-	encoder     *prompt.Encoder
-	policy      policy.Policy
-	predictor   Predictor
-	index       kvcache.Options
-	weights     kvcache.TierWeights
-	queue       *QueueOptions // nil: requests don't wait
-	hooks       hookSet
-	logger      *slog.Logger
-	now         func() time.Time
-	seed        uint64
-	maxBody     int64
-	maxAttempts int
-	maxIdle     time.Duration
-	bookTTL     time.Duration
-	approxTTL   time.Duration
+	fleet     *fleet.Fleet
+	events    follow.Transport
+	encoder   *prompt.Encoder
+	policy    policy.Policy
+	predictor Predictor
+	index     kvcache.Options
+	weights   kvcache.TierWeights
+	queue     *QueueOptions // nil: requests don't wait
+	// transferRate is the tokens a second between workers.
+	transferRate float64
+	hooks        hookSet
+	logger       *slog.Logger
+	now          func() time.Time
+	seed         uint64
+	maxBody      int64
+	maxAttempts  int
+	maxIdle      time.Duration
+	bookTTL      time.Duration
+	approxTTL    time.Duration
 }
 
 // Defaults of the options.
@@ -61,6 +63,10 @@ const (
 	// defaultApproxTTL is the same for workers that send no events, where booking
 	// is all there is: as long as a conversation plausibly pauses.
 	defaultApproxTTL = 20 * time.Minute
+	// DefaultTransferRate is the tokens per second that a worker fetches from the one
+	// that computed a prompt: 128 KiB a token (an 8B model with grouped attention)
+	// over 200 Gb/s.
+	DefaultTransferRate = 200_000
 )
 
 func defaultOptions() options {
@@ -73,6 +79,8 @@ func defaultOptions() options {
 		maxIdle:     DefaultMaxIdle,
 		bookTTL:     defaultBookTTL,
 		approxTTL:   defaultApproxTTL,
+
+		transferRate: DefaultTransferRate,
 	}
 }
 
@@ -140,6 +148,18 @@ func WithIndex(idx kvcache.Options) Option {
 // predicted; what an engine reports as cached is compared with all blocks.
 func WithTierWeights(w kvcache.TierWeights) Option {
 	return optionFunc(func(o *options) { o.weights = w })
+}
+
+// WithTransferRate sets how many tokens per second a worker fetches from another
+// that has computed a prompt for it ([fleet.RolePrefill]). Values that are not
+// positive mean [DefaultTransferRate].
+func WithTransferRate(tokensPerSecond float64) Option {
+	return optionFunc(func(o *options) {
+		if !(tokensPerSecond > 0) {
+			tokensPerSecond = DefaultTransferRate
+		}
+		o.transferRate = tokensPerSecond
+	})
 }
 
 // WithHooks adds observers; each value implements at least one Hook interface,

@@ -159,12 +159,18 @@ func (r *Router) serve() {
 // ready reports whether the first in the plan is free for one more request, and
 // how long that would have to wait there.
 func (q *queue) ready(ev *evaluation) (ok bool, delay time.Duration) {
-	i := ev.Plan.Order[0]
+	ev, i := ev.computing(ev.Plan.Order[0])
 	delay = max(ev.Predictions[i].TTFT-ev.Predictions[i].Prefill, 0)
 	if slices.ContainsFunc(q.promised, func(p promise) bool { return p.place == ev.refs[i].place(ev.places[i].Rank) }) {
 		return false, delay
 	}
 	return ev.places[i].Prefilling == 0 || q.opts.Hold > 0 && delay <= q.opts.Hold, delay
+}
+
+// work is what the prefill takes on the first in the plan.
+func (ev *evaluation) work() time.Duration {
+	at, i := ev.computing(ev.Plan.Order[0])
+	return at.Predictions[i].Prefill
 }
 
 // join puts s, evaluated in ev, into the line. It reports false if that is full.
@@ -176,7 +182,7 @@ func (r *Router) join(s *Selection, ev *evaluation) (*waiter, bool) {
 	w := &waiter{
 		Waiter: steer.Waiter{
 			Priority: s.parsed.hints.priority, Tenant: s.parsed.hints.tenant, Since: r.opts.now(),
-			Work: ev.Predictions[ev.Plan.Order[0]].Prefill,
+			Work: ev.work(),
 		},
 		s: s, done: make(chan struct{}),
 	}
@@ -292,13 +298,13 @@ func (r *Router) offer(w *waiter) (left bool) {
 		close(w.done)
 		return left
 	}
-	i := ev.Plan.Order[0]
-	w.Work = ev.Predictions[i].Prefill
+	w.Work = ev.work()
 	var ok bool
 	if ok, w.delay = q.ready(ev); !ok {
-		f := &ev.Features[i]
+		at, i := ev.computing(ev.Plan.Order[0])
+		f := &at.Features[i]
 		q.promised = append(q.promised, promise{
-			place: ev.refs[i].place(ev.places[i].Rank), tokens: f.Uncached, pairs: int64(AttentionPairs(f.Uncached, f.Cached)),
+			place: at.refs[i].place(at.places[i].Rank), tokens: f.Uncached, pairs: int64(AttentionPairs(f.Uncached, f.Cached)),
 		})
 		return false
 	}

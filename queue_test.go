@@ -16,13 +16,14 @@ import (
 	"github.com/kvsteer/kvsteer/policy"
 )
 
-// pace predicts a millisecond for each token, own and ahead.
+// pace predicts a minute for each token, own and ahead: so slow that a test sees no
+// progress of it.
 type pace struct{}
 
 func (pace) Predict(in []kvsteer.Features, out []kvsteer.Prediction) {
 	for i := range in {
-		own := time.Duration(in[i].Uncached) * time.Millisecond
-		out[i] = kvsteer.Prediction{TTFT: own + time.Duration(in[i].AheadTokens)*time.Millisecond, Prefill: own, Externality: own}
+		own := time.Duration(in[i].Uncached) * time.Minute
+		out[i] = kvsteer.Prediction{TTFT: own + time.Duration(in[i].AheadTokens)*time.Minute, Prefill: own, Externality: own}
 	}
 }
 
@@ -131,11 +132,11 @@ func TestWaitsUntilTheWorkerIsFree(t *testing.T) {
 
 func TestWaitsNoLongerThanIsWorthIt(t *testing.T) {
 	t.Parallel()
-	l := newLane(t, 1, kvsteer.QueueOptions{Hold: 100 * time.Millisecond})
+	l := newLane(t, 1, kvsteer.QueueOptions{Hold: 100 * time.Minute})
 	a := l.now(l.prompt(60))
-	b := l.now(l.prompt(60)) // 60 ms of work ahead
+	b := l.now(l.prompt(60)) // an hour of work is ahead
 	l.wait(t.Context(), "c", l.prompt(10))
-	a.FirstToken() // 60 ms again
+	a.FirstToken() // an hour again
 	c := l.next()
 	require.NoError(t, c.err)
 	for _, s := range []*kvsteer.Selection{a, b, c.sel} {
@@ -157,7 +158,7 @@ func TestOrderOfWaiting(t *testing.T) {
 		want    []string
 	}{
 		"shortest first": {-1, []entry{{"long", 500, 0, ""}, {"short", 100, 0, ""}, {"middle", 300, 0, ""}}, []string{"short", "middle", "long"}},
-		"ageing":         {1e6, []entry{{"long", 500, 0, ""}, {"short", 100, 0, ""}, {"middle", 300, 0, ""}}, []string{"long", "short", "middle"}},
+		"ageing":         {1e12, []entry{{"long", 500, 0, ""}, {"short", 100, 0, ""}, {"middle", 300, 0, ""}}, []string{"long", "short", "middle"}},
 		"priority":       {-1, []entry{{"later", 100, 5, ""}, {"usual", 500, 0, ""}, {"first", 900, -5, ""}}, []string{"first", "usual", "later"}},
 		"fair share": {-1, []entry{
 			{"a1", 100, 0, "a"}, {"a2", 110, 0, "a"}, {"a3", 120, 0, "a"}, {"b1", 250, 0, "b"}, {"b2", 260, 0, "b"},
@@ -180,30 +181,37 @@ func TestOrderOfWaiting(t *testing.T) {
 
 func TestWaitingIsBounded(t *testing.T) {
 	t.Parallel()
-	l := newLane(t, 1, kvsteer.QueueOptions{MaxWaiting: 2, MaxWait: 50 * time.Millisecond})
-	first := l.now(l.prompt(3500))
+	l := newLane(t, 1, kvsteer.QueueOptions{MaxWaiting: 2})
+	first := l.now(l.prompt(1))
+	l.wait(t.Context(), "a", l.prompt(10))
 	cause := errors.New("the client went away")
 	ctx, leave := context.WithCancelCause(t.Context())
 	l.wait(ctx, "leaves", l.prompt(10))
-	leave(cause)
-	r := l.next()
-	require.Equal(t, kvsteer.CodeCanceled, kvsteer.CodeOf(r.err))
-	require.ErrorIs(t, r.err, cause)
-
-	l.wait(t.Context(), "a", l.prompt(10))
-	l.wait(t.Context(), "b", l.prompt(10))
 	_, err := l.router.Select(t.Context(), l.prompt(10))
 	var e *kvsteer.Error
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, kvsteer.CodeSaturated, e.Code)
-	require.Equal(t, 4*time.Second, e.RetryAfter, "3.5 seconds are ahead")
-	for range 2 {
-		r := l.next()
-		require.ErrorAs(t, r.err, &e)
-		require.Equal(t, kvsteer.CodeSaturated, e.Code)
-		require.Equal(t, http.StatusServiceUnavailable, e.Code.HTTPStatus())
-		require.Equal(t, 4*time.Second, e.RetryAfter)
-	}
+	require.InDelta(t, 60, e.RetryAfter.Seconds(), 30, "a minute is ahead")
+
+	leave(cause)
+	r := l.next()
+	require.Equal(t, "leaves", r.name)
+	require.Equal(t, kvsteer.CodeCanceled, kvsteer.CodeOf(r.err))
+	require.ErrorIs(t, r.err, cause)
+	l.wait(t.Context(), "b", l.prompt(20)) // there is room again
+	require.Equal(t, []string{"a", "b"}, l.drain(first, 2))
+}
+
+func TestWaitingEnds(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, 1, kvsteer.QueueOptions{MaxWait: 10 * time.Millisecond})
+	first := l.now(l.prompt(1))
+	_, err := l.router.Select(t.Context(), l.prompt(10))
+	var e *kvsteer.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, kvsteer.CodeSaturated, e.Code)
+	require.Equal(t, http.StatusServiceUnavailable, e.Code.HTTPStatus())
+	require.InDelta(t, 60, e.RetryAfter.Seconds(), 30)
 	require.Zero(t, l.router.Waiting())
 	first.Done(kvsteer.Usage{})
 	l.now(l.prompt(10)).Done(kvsteer.Usage{})

@@ -120,8 +120,8 @@ func (r *Router) Select(ctx context.Context, req *Request) (*Selection, error) {
 	}
 	handed := false
 	defer func() {
-		if b := s.attempt.booking; b != nil && !handed {
-			b.End() // a hook or policy panicked: nobody else could
+		if s.attempt.booking != nil && !handed {
+			s.attempt.release() // a hook or policy panicked: nobody else could
 		}
 	}()
 	if err := r.pick(ctx, s, 1); err != nil {
@@ -327,6 +327,12 @@ func (r *Router) commit(s *Selection, ev *evaluation, number int) uint64 {
 		if len(ev.Plan.Order) == 0 {
 			return 0
 		}
+		if before, _ := ev.computing(ev.Plan.Order[0]); before != ev {
+			q.Prefill, q.TargetTTFT, q.TargetITL = true, 0, 0
+			if before.Choose(&q, r.opts.policy); len(before.Plan.Order) == 0 {
+				return 0
+			}
+		}
 	}
 	r.book(s, ev, number)
 	r.decisions++
@@ -356,6 +362,10 @@ func (r *Router) evaluation() *evaluation {
 }
 
 func (r *Router) release(ev *evaluation) {
+	if b := ev.before; b != nil {
+		ev.before = nil
+		r.release(b)
+	}
 	ev.reset()
 	r.scratch.Put(ev)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/internal/jsonscan"
 	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 )
@@ -56,26 +57,34 @@ type Selection struct {
 	ended    bool
 }
 
-// attempt is the current try on one worker.
+// attempt is the current try on one worker, or on two.
 type attempt struct {
-	number   int
+	leg // that answers
+
+	number  int
+	started time.Time
+	relay   *relay      // who computes the prompt for it; nil if it does so itself
+	assumed *time.Timer // ends the prefill of a request whose first token nobody sees
+	ttft    time.Duration
+	// cancel ends the request on its way to the worker, for a Transport whose
+	// caller forgot it; nil if somebody else sends.
+	cancel context.CancelCauseFunc
+}
+
+// leg is what an attempt has on one worker.
+type leg struct {
 	began    time.Time
 	member   *fleet.Member
 	rank     int
 	owner    kvcache.Owner
 	booking  *fleet.Booking
 	features Features
-	prompt   int         // tokens
-	cached   int         // predicted cached tokens
-	block    int         // block size in tokens
-	keys     int         // index into keys.sets
-	inferred bool        // no event will confirm the booking
-	assumed  *time.Timer // ends the prefill of a request whose first token nobody sees
-	ttft     time.Duration
+	prompt   int  // tokens
+	cached   int  // predicted cached tokens
+	block    int  // block size in tokens
+	keys     int  // index into keys.sets
+	inferred bool // no event will confirm the booking
 	target   Target
-	// cancel ends the request on its way to the worker, for a Transport whose
-	// caller forgot it; nil if somebody else sends.
-	cancel context.CancelCauseFunc
 }
 
 func (a *attempt) release() {
@@ -83,6 +92,9 @@ func (a *attempt) release() {
 		a.assumed.Stop()
 	}
 	a.booking.End()
+	if a.relay != nil {
+		a.relay.booking.End()
+	}
 }
 
 // errSuperseded is the reason given for an attempt that Next replaced.
@@ -97,7 +109,20 @@ func (s *Selection) Target() Target {
 
 // Body returns the bytes to send: the client's own but for fields that the
 // decision had to change. It must not be modified.
-func (s *Selection) Body() []byte { return s.parsed.body }
+func (s *Selection) Body() []byte {
+	body, _ := s.sent()
+	return body
+}
+
+// sent is the body to send now, and what it holds.
+func (s *Selection) sent() ([]byte, jsonscan.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.attempt.relay; l != nil && l.handed {
+		return l.body, l.object
+	}
+	return s.parsed.body, s.parsed.object
+}
 
 // Decision returns why the current attempt goes where it goes.
 func (s *Selection) Decision() *Decision {
@@ -119,13 +144,13 @@ func (s *Selection) FirstToken() {
 	if s.ended || s.attempt.ttft != 0 {
 		return
 	}
-	s.attempt.ttft = max(now.Sub(s.attempt.began), 1)
+	s.attempt.ttft = max(now.Sub(s.attempt.started), 1)
 	s.attempt.booking.FirstToken()
 	s.router.freed()
-	s.router.keep(s)
+	s.router.keep(s, &s.attempt.leg)
 	s.forget()
-	if s.attempt.number == 1 {
-		s.router.predictor.Observe(&s.attempt.features, s.attempt.ttft)
+	if s.attempt.number == 1 && (s.attempt.relay == nil || s.attempt.relay.handed) {
+		s.router.predictor.Observe(&s.attempt.features, max(now.Sub(s.attempt.began), 1))
 	}
 }
 
@@ -159,7 +184,7 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 	s.ended = true
 	s.attempt.release()
 	if reason == nil {
-		s.router.keep(s)
+		s.router.keep(s, &s.attempt.leg)
 	}
 	s.forget()
 	a, d := s.attempt, s.decision
@@ -171,11 +196,15 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 	if reaped && a.cancel != nil {
 		a.cancel(errReaped) // nobody reads the answer: the worker need not go on
 	}
-	if s.auditable() {
-		r.audit(&a, u)
-	}
-	if reason == nil {
-		r.listen(&a)
+	if a.relay != nil {
+		u = a.relay.credit(u)
+	} else {
+		if s.auditable() {
+			r.audit(&a.leg, u)
+		}
+		if reason == nil {
+			r.listen(&a.leg)
+		}
 	}
 	if reason == nil {
 		r.observeDecode(&a, u)
@@ -185,7 +214,7 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 	}
 	o := &Outcome{
 		Decision: d, TTFT: a.ttft, Duration: r.opts.now().Sub(s.began), Usage: u,
-		CachedPredicted: a.cached, Err: reason, Reaped: reaped,
+		CachedPredicted: a.expected(), Err: reason, Reaped: reaped,
 	}
 	for _, h := range r.opts.hooks.outcome {
 		h.OnOutcome(o)
@@ -222,7 +251,7 @@ func (s *Selection) Next(ctx context.Context, cause error) error {
 	s.Touch()
 	s.attempt.release()
 	s.router.freed()
-	s.tried = append(s.tried, s.attempt.member.ID())
+	s.tried = append(s.tried, s.attempt.failed().ID())
 	if err := s.router.pick(ctx, s, s.attempt.number+1); err != nil {
 		return &Error{
 			Code: CodeUpstream, Message: "every worker that could be tried failed", Err: cause,
@@ -230,6 +259,13 @@ func (s *Selection) Next(ctx context.Context, cause error) error {
 		}
 	}
 	return nil
+}
+
+// computes is the worker that computes the prompt.
+func (s *Selection) computes() *fleet.Member {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.attempt.computes().member
 }
 
 // drive says how the current attempt can be cut off, and returns its worker.

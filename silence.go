@@ -37,7 +37,7 @@ func (s *silence) heard(messages uint64) (changed, silent bool) {
 }
 
 // listen compares what a worker was asked to compute with what it announced.
-func (r *Router) listen(a *attempt) {
+func (r *Router) listen(a *leg) {
 	home := r.residency.of(a.member.ID())
 	if home == nil || len(home.followers) == 0 || a.prompt-a.cached < 2*a.block {
 		return // nothing new that fills a block for certain

@@ -199,6 +199,11 @@ func (t *Transport) attempt(req *http.Request, sel *Selection) (*http.Response, 
 	sel.hold()
 	defer sel.Touch()
 	member := sel.drive(cancel)
+	req, err := t.prefill(ctx, req, sel)
+	if err != nil {
+		cancel(nil)
+		return nil, err
+	}
 	out, swallow := t.outgoing(req.WithContext(ctx), sel)
 	resp, err := t.base.RoundTrip(out)
 	if err != nil {
@@ -297,9 +302,9 @@ func watch(resp *http.Response, sel *Selection, swallow bool) {
 // was asked for on our own account.
 func (t *Transport) outgoing(req *http.Request, sel *Selection) (out *http.Request, swallow bool) {
 	target := sel.Target()
-	body := sel.Body()
+	body, object := sel.sent()
 	if t.ask {
-		body, swallow = askForUsage(sel.parsed.api, sel.parsed.object, body)
+		body, swallow = askForUsage(sel.parsed.api, object, body)
 	}
 	out = readdress(req, target.URL)
 	// The body is here already, so there is nothing to wait for.

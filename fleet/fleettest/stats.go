@@ -12,6 +12,8 @@ type Stats struct {
 	// QueriedTokens is the total length of the prompts scheduled, HitTokens the part
 	// that was cached.
 	QueriedTokens, HitTokens uint64
+	// RemoteTokens of the prompts came from engines that had computed them.
+	RemoteTokens uint64
 	// CachedBlocks is the number of distinct blocks in the caches, UsedBlocks the
 	// number that requests hold.
 	CachedBlocks, UsedBlocks int
@@ -46,6 +48,7 @@ func (e *Engine) Stats() Stats {
 		s.GeneratedTokens += g.stats.Generated
 		s.QueriedTokens += g.stats.QueriedTokens
 		s.HitTokens += g.stats.HitTokens
+		s.RemoteTokens += g.stats.RemoteTokens
 		s.Preempted += g.stats.Preempted
 		s.CachedBlocks += r.cached()
 	}

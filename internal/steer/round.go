@@ -22,6 +22,8 @@ type Prompt struct {
 	// Attempt counts from 1. DryRun: nothing will be sent.
 	Attempt int
 	DryRun  bool
+	// Prefill: who computes the prompt for another worker?
+	Prefill bool
 	// Tenant and Priority are for the policy. Session: there is one.
 	Tenant   string
 	Priority int
@@ -69,6 +71,8 @@ type Place struct {
 	KVUsage                    float64
 	ReportAge                  time.Duration
 
+	// Follows: it can go on from a prompt that another worker has computed.
+	Follows bool
 	// Home: the request's session was last sent here.
 	Home bool
 
@@ -86,6 +90,8 @@ type Round struct {
 	// Objective is what is minimised. Nil means DefaultObjective.
 	Objective *Objective
 
+	// Relay, if not nil, is who could compute the prompt for candidates that follow.
+	Relay *Relay
 	// Waiting is the requests that wait in the router for a worker to be free.
 	Waiting int
 
@@ -98,6 +104,7 @@ type Round struct {
 	Plan    policy.Plan
 
 	req    policy.Request // here, so that none has to be allocated
+	ways   []way
 	home   []bool
 	before []before
 	ahead  []Features
@@ -108,7 +115,7 @@ type Round struct {
 func (r *Round) Reset() {
 	clear(r.Candidates)
 	clear(r.Features)
-	r.Waiting = 0
+	r.Waiting, r.Relay, r.ways = 0, nil, r.ways[:0]
 	r.Candidates, r.Features = r.Candidates[:0], r.Features[:0]
 	r.Predictions, r.Indexed, r.home = r.Predictions[:0], r.Indexed[:0], r.home[:0]
 	r.before = r.before[:0]
@@ -142,6 +149,7 @@ func (r *Round) Add(q *Prompt, p *Place) {
 		Waiting: p.OtherWaiting, Decoding: p.Decoding + p.OtherRunning,
 		KVUsage: p.KVUsage, ReportAge: p.ReportAge,
 	})
+	r.follows(q, p)
 }
 
 // worth is what cached tokens are worth of the time to compute them: loading those
@@ -183,14 +191,20 @@ func (r *Round) Predict(p Predictor) {
 		r.Features[i].AheadTokens += r.before[i].tokens
 		r.Features[i].AheadPairs += float64(r.before[i].pairs)
 	}
+	r.addWays()
 	r.predict(p, r.Features)
 	fewest := r.fewest()
-	for i := range r.Candidates {
-		c, expected := &r.Candidates[i], &r.Predictions[i]
+	fill := func(c *policy.Candidate, expected *Prediction) {
 		c.PredictedTTFT = expected.TTFT
 		c.Externality = times(expected.Externality, o.others(c.Running, fewest))
 		c.PredictedP90, c.PredictedITL, c.PredictedE2E = expected.P90, expected.ITL, expected.E2E
-		if r.home[i] {
+	}
+	for i := range r.Candidates {
+		fill(&r.Candidates[i], &r.Predictions[i])
+	}
+	r.takeWays(fill)
+	for i := range r.Candidates {
+		if c := &r.Candidates[i]; r.home[i] {
 			c.Affinity = max(c.Objective()/loyalty, 0)
 		}
 	}
@@ -204,7 +218,7 @@ const loyalty = 10
 func (r *Round) Choose(q *Prompt, p policy.Policy) {
 	r.req = policy.Request{
 		Model: q.Model, API: q.API, PromptTokens: q.Tokens, Attempt: max(q.Attempt, 1), DryRun: q.DryRun,
-		Tenant: q.Tenant, Priority: q.Priority, Session: q.Session, TargetTTFT: q.TargetTTFT, TargetITL: q.TargetITL,
+		Prefill: q.Prefill, Tenant: q.Tenant, Priority: q.Priority, Session: q.Session, TargetTTFT: q.TargetTTFT, TargetITL: q.TargetITL,
 	}
 	p.Evaluate(&r.req, r.Candidates, &r.Plan)
 	if q.TargetTTFT > 0 || q.TargetITL > 0 {

@@ -1,0 +1,89 @@
+package steer
+
+import (
+	"math"
+	"time"
+
+	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/policy"
+)
+
+// Relay is a worker that could compute a prompt for another to go on from.
+type Relay struct {
+	// By is the candidate, as it was predicted and chosen in a Round of its own.
+	By *policy.Candidate
+	// Pace is the tokens per second that are handed over; 0 takes no time.
+	Pace float64
+}
+
+// over is the time that handing over takes.
+func (l *Relay) over(tokens int) time.Duration {
+	if l.Pace <= 0 {
+		return 0
+	}
+	return time.Duration(float64(tokens) / l.Pace * float64(time.Second))
+}
+
+// way is another way to serve a prompt with a candidate: it goes on from what Relay
+// has computed.
+type way struct {
+	of    int // index of the candidate
+	ready int // tokens that need not be computed then
+}
+
+// follows notes that the candidate that was just added could go the other way: all
+// but the last block's tokens come from the other worker.
+func (r *Round) follows(q *Prompt, p *Place) {
+	if p.Follows && r.Relay != nil {
+		r.ways = append(r.ways, way{
+			of:    len(r.Candidates) - 1,
+			ready: kvcache.CachedTokens(q.Tokens, p.BlockSize, q.Tokens, p.Speculative),
+		})
+	}
+}
+
+// addWays puts what is known of the other ways behind what is known of candidates.
+func (r *Round) addWays() {
+	for _, w := range r.ways {
+		f := r.Features[w.of]
+		total := f.Cached + f.Uncached
+		f.Cached = max(w.ready, f.Cached)
+		f.Uncached = max(total-f.Cached, 0)
+		r.Features = append(r.Features, f)
+	}
+}
+
+// takeWays lets each candidate go the faster of its two ways. fill writes a
+// prediction into a candidate.
+func (r *Round) takeWays(fill func(c *policy.Candidate, expected *Prediction)) {
+	n := len(r.Candidates)
+	for k, w := range r.ways {
+		c := &r.Candidates[w.of]
+		other, by := *c, r.Relay.By
+		fill(&other, &r.Predictions[n+k])
+		// Tokens that are here already are not fetched.
+		before := plus(by.PredictedTTFT, r.Relay.over(r.Features[n+k].Cached-r.Features[w.of].Cached))
+		other.PrefillOn = by.Name
+		other.PredictedTTFT = plus(other.PredictedTTFT, before)
+		other.Externality = plus(other.Externality, by.Externality)
+		if other.PredictedP90 > 0 {
+			other.PredictedP90 = plus(other.PredictedP90, max(before, before-by.PredictedTTFT+by.PredictedP90))
+		}
+		if other.PredictedE2E > 0 {
+			other.PredictedE2E = plus(other.PredictedE2E, before)
+		}
+		if other.Objective() < c.Objective() {
+			*c = other
+			r.Features[w.of], r.Predictions[w.of] = r.Features[n+k], r.Predictions[n+k]
+		}
+	}
+	r.Features, r.Predictions = r.Features[:n], r.Predictions[:n]
+}
+
+// plus adds times without overflow.
+func plus(a, b time.Duration) time.Duration {
+	if sum := a + b; a <= 0 || b <= 0 || sum > 0 {
+		return sum
+	}
+	return math.MaxInt64
+}
