@@ -267,7 +267,7 @@ func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Tim
 		d.Chosen = ev.Plan.Order[0]
 		c := d.Winner()
 		if c.TrustReason != "" {
-			d.Degradations = append(d.Degradations, meaning(c.Trust)+c.TrustReason)
+			d.Degradations = append(d.Degradations, ev.refs[d.Chosen].home.says(c.Trust, c.TrustReason))
 		}
 		if h := &s.parsed.hints; h.ttft > 0 || h.itl > 0 {
 			d.Targets = &Targets{TTFT: h.ttft, ITL: h.itl, Missed: c.Misses}

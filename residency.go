@@ -38,6 +38,8 @@ type residence struct {
 	// degradation says why the cache state is less than events would give, "" if
 	// it isn't or if followers know.
 	degradation string
+	// said is that as decisions say it of an approximate cache.
+	said string
 }
 
 // follower follows an endpoint that speaks of one rank, or of all if rank is -1.
@@ -88,6 +90,14 @@ func (h *residence) degraded(t kvcache.Trust, doubt string) string {
 		return ""
 	}
 	return doubt
+}
+
+// says is a reason of degraded in a sentence. The usual one does not allocate.
+func (h *residence) says(t kvcache.Trust, reason string) string {
+	if h != nil && t == kvcache.Approximate && reason == h.degradation {
+		return h.said
+	}
+	return meaning(t) + reason
 }
 
 // meaning says in words what a state of trust means for what is counted as cached.
@@ -203,6 +213,7 @@ func (r *residency) join(m *fleet.Member) *residence {
 	default:
 		r.follow(m, h)
 	}
+	h.said = meaning(kvcache.Approximate) + h.degradation
 	return h
 }
 

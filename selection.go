@@ -187,14 +187,15 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 		s.router.keep(s, &s.attempt.leg)
 	}
 	s.forget()
-	a, d := s.attempt, s.decision
+	// Nothing of an attempt that has ended changes any more, but for how it is cut off.
+	a, d, cancel := &s.attempt, s.decision, s.attempt.cancel
 	s.mu.Unlock()
 
 	r := s.router
 	r.live.remove(s)
 	r.freed()
-	if reaped && a.cancel != nil {
-		a.cancel(errReaped) // nobody reads the answer: the worker need not go on
+	if reaped && cancel != nil {
+		cancel(errReaped) // nobody reads the answer: the worker need not go on
 	}
 	if a.relay != nil {
 		u = a.relay.credit(u)
@@ -207,7 +208,7 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 		}
 	}
 	if reason == nil {
-		r.observeDecode(&a, u)
+		r.observeDecode(a, u)
 	}
 	if len(r.opts.hooks.outcome) == 0 {
 		return true
