@@ -113,6 +113,7 @@ type provenEngine struct {
 	ctx   context.Context //nolint:containedctx // ends with the engine
 	busy  bool            // a goroutine asks it
 	wakes int             // times that there was something new to do
+	kick  chan struct{}   // ends a pause
 }
 
 // proof is what is known about one engine and one model. It is replaced, not
@@ -120,8 +121,13 @@ type provenEngine struct {
 type proof struct {
 	report ProofReport
 	apis   [numAPIs]bool // of which something was compared
-	// retry says that the engine did not answer, again that it must be asked anew.
-	retry, again bool
+	// retry says that the engine did not answer, so many times, and must be asked
+	// after a while.
+	retry    bool
+	failures int
+	after    time.Time
+	// again says that it must be asked anew, whatever it answered.
+	again bool
 }
 
 // NewProver returns a Prover of local. It starts nothing before an engine joins.
@@ -174,7 +180,7 @@ func (p *Prover) Join(engine Engine, models []string) {
 	}
 	e := p.engines[engine.id()]
 	if e == nil {
-		e = &provenEngine{engine: engine, proofs: map[string]*proof{}}
+		e = &provenEngine{engine: engine, proofs: map[string]*proof{}, kick: make(chan struct{}, 1)}
 		e.ctx, e.leave = context.WithCancel(p.root)
 		p.engines[engine.id()] = e
 	} else if slices.Equal(e.models, models) {

@@ -53,14 +53,14 @@ func (a asker) ids(ctx context.Context, r *Request) ([]uint32, error) {
 	}
 }
 
-// compareAll compares the probes with the engine, up to the first difference or
-// the first question that it can't answer now.
-func (p *Prover) compareAll(e *provenEngine, known *proof) {
+// compareAll compares the probes with the engine, up to the first difference. That
+// the engine could not be asked is reported by failed and why.
+func (p *Prover) compareAll(e *provenEngine, known *proof) (why ReasonError, failed bool) {
 	report := &known.report
 	// What it learns about endpoints is not kept: a proof that is repeated is to find
 	// out what has changed.
 	ask := newAsker(p.client, p.opts.Now)
-	why := errNoProbe
+	why = errNoProbe
 	for i := range p.probes {
 		err := p.compare(e, ask, &p.probes[i], known)
 		var skipped skippedError
@@ -70,16 +70,17 @@ func (p *Prover) compareAll(e *provenEngine, known *proof) {
 			if why == errNoProbe { // the first, of the plainest probe, says most
 				why = skipped.why
 			}
+		case errors.Is(err, errNotProven):
+			report.Reason, known.retry = string(errNotProven), true
+			return "", false
 		case err != nil:
-			var reason ReasonError
-			if !errors.As(err, &reason) {
-				reason = errSourceFailed
+			if !errors.As(err, &why) {
+				why = errSourceFailed
 			}
-			report.State, report.Reason, known.retry = ProofPending, string(reason), true
-			return
+			return why, true
 		case report.Difference != nil:
 			report.State = ProofFailed
-			return
+			return "", false
 		default:
 			report.Compared++
 			known.apis[p.probes[i].API] = true
@@ -89,9 +90,10 @@ func (p *Prover) compareAll(e *provenEngine, known *proof) {
 		report.State, report.Reason = ProofImpossible, string(why)
 		// An engine that knows the endpoint but not the model may be loading it.
 		known.retry = why == errRefused
-		return
+		return "", false
 	}
 	report.State = ProofPassed
+	return "", false
 }
 
 // compare compares one probe. That it was left out is a skippedError, that the

@@ -1,7 +1,6 @@
 package prompt
 
 import (
-	"context"
 	"slices"
 	"time"
 )
@@ -9,6 +8,10 @@ import (
 // wake has an engine asked if there is anything to ask. p.mu is held.
 func (p *Prover) wake(e *provenEngine) {
 	e.wakes++
+	select {
+	case e.kick <- struct{}{}: // there may be something that need not wait
+	default:
+	}
 	if e.busy || p.closed {
 		return
 	}
@@ -26,53 +29,44 @@ func (e *provenEngine) due(model, assets string) bool {
 // work asks one engine until there is nothing left to ask, and ends.
 func (p *Prover) work(e *provenEngine) {
 	defer p.running.Done()
-	failures := 0
+	var down outage
 	for {
-		model, assets, ok := p.next(e)
+		j, ok := p.next(e)
 		if !ok {
 			return
 		}
-		known := p.prove(e, model, assets)
-		if e.ctx.Err() != nil {
-			p.rest(e)
-			return
+		if j.wait > 0 {
+			pause(e, j.wait)
+			continue
 		}
-		if known.retry {
-			failures++
-			if failures >= patientAttempts {
-				known.report.State = ProofImpossible
-			}
-		} else {
-			failures = 0
-		}
-		p.learn(e, known)
-		if known.retry && !pause(e.ctx, min(firstRetry<<min(failures-1, maxDoublings+1), maxRetry)) {
-			p.rest(e)
-			return
+		known := p.prove(e, j, &down)
+		if e.ctx.Err() == nil {
+			p.learn(e, known)
 		}
 	}
 }
 
-func pause(ctx context.Context, d time.Duration) bool {
+// pause waits, until it is worthwhile to look again.
+func pause(e *provenEngine, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
+	case <-e.kick:
+	case <-e.ctx.Done():
 	}
 }
 
-func (p *Prover) rest(e *provenEngine) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	e.busy = false
+// job is a model that an engine must be asked about, now or after waiting.
+type job struct {
+	model, assets string
+	failures      int // of the same question before
+	wait          time.Duration
 }
 
-// next returns a model that the engine must be asked about. If there is none the
-// engine rests.
-func (p *Prover) next(e *provenEngine) (model, assets string, ok bool) {
+// next returns what the engine must be asked soonest. If there is nothing, or the
+// engine left, it rests.
+func (p *Prover) next(e *provenEngine) (job, bool) {
 	for {
 		p.mu.Lock()
 		models, wakes := e.models, e.wakes
@@ -82,36 +76,89 @@ func (p *Prover) next(e *provenEngine) (model, assets string, ok bool) {
 			hashes[i] = p.local.Assets(m) // not under the lock: it isn't our code
 		}
 		p.mu.Lock()
-		for i, m := range models {
-			if e.due(m, hashes[i]) && e.ctx.Err() == nil {
-				p.mu.Unlock()
-				return m, hashes[i], true
-			}
-		}
-		if e.wakes == wakes || e.ctx.Err() != nil {
+		best, found := e.soonest(models, hashes)
+		if e.ctx.Err() != nil || !found && e.wakes == wakes {
 			e.busy = false
 			p.mu.Unlock()
-			return "", "", false
+			return job{}, false
 		}
 		p.mu.Unlock()
+		if found {
+			return best, true
+		}
 	}
 }
 
-// prove asks an engine about a model.
-func (p *Prover) prove(e *provenEngine, model, assets string) *proof {
-	if known := p.alike(e, model, assets); known != nil {
+// soonest returns of all that is due what has to wait least. Prover.mu is held.
+func (e *provenEngine) soonest(models, hashes []string) (best job, found bool) {
+	now := time.Now() // timers don't run on any other clock
+	for i, m := range models {
+		if !e.due(m, hashes[i]) {
+			continue
+		}
+		j := job{model: m, assets: hashes[i]}
+		if known := e.proofs[m]; known != nil && known.retry && known.report.Assets == j.assets {
+			j.failures, j.wait = known.failures, max(known.after.Sub(now), 0)
+		}
+		if !found || j.wait < best.wait {
+			best, found = j, true
+		}
+	}
+	return best, found
+}
+
+// backoff is how long to wait after so many failures.
+func backoff(failures int) time.Duration {
+	return min(firstRetry<<min(failures-1, maxDoublings+1), maxRetry)
+}
+
+// outage is of an engine that could not be asked anything.
+type outage struct {
+	why      ReasonError
+	failures int
+	until    time.Time
+}
+
+// prove asks an engine about a model. What is down is not asked about each of its
+// models in turn.
+func (p *Prover) prove(e *provenEngine, j job, down *outage) *proof {
+	if known := p.alike(e, j.model, j.assets); known != nil {
 		return known
 	}
-	select {
-	case p.slots <- struct{}{}:
-		defer func() { <-p.slots }()
-	case <-e.ctx.Done():
-		return nil
+	known := &proof{report: ProofReport{Engine: e.engine.id(), Model: j.model, Assets: j.assets}}
+	if time.Now().Before(down.until) {
+		known.fail(down.why, j.failures+1, down.until)
+	} else {
+		select {
+		case p.slots <- struct{}{}:
+		case <-e.ctx.Done():
+			return known
+		}
+		why, failed := p.compareAll(e, known)
+		<-p.slots
+		switch {
+		case failed:
+			down.failures++
+			down.why, down.until = why, time.Now().Add(backoff(down.failures))
+			known.fail(why, j.failures+1, down.until)
+		case known.retry:
+			known.fail(ReasonError(known.report.Reason), j.failures+1, time.Now().Add(backoff(j.failures+1)))
+			*down = outage{}
+		default:
+			*down = outage{}
+		}
 	}
-	known := &proof{report: ProofReport{Engine: e.engine.id(), Model: model, Assets: assets}}
-	p.compareAll(e, known)
 	known.report.At = p.opts.Now()
 	return known
+}
+
+// fail says that the question must be asked again, and when.
+func (known *proof) fail(why ReasonError, failures int, after time.Time) {
+	known.retry, known.failures, known.after = true, failures, after
+	known.report.Reason = string(why)
+	if failures >= patientAttempts {
+		known.report.State = ProofImpossible
+	}
 }
 
 // alike takes over what is proven about another name of the same assets: engines
