@@ -240,31 +240,6 @@ def hybrid(model, options, flags):
             return s.steps
 
 
-def mamba(model, options, flags):
-    """Bamba's shape: layers of full attention and of Mamba 2."""
-    config = {
-        "architectures": ["BambaForCausalLM"], "model_type": "bamba", "vocab_size": 151936, "hidden_size": 128,
-        "intermediate_size": 256, "num_hidden_layers": 4, "attn_layer_indices": [1, 3], "num_attention_heads": 2,
-        "num_key_value_heads": 1, "attn_rotary_emb": 64, "max_position_embeddings": 4096, "rms_norm_eps": 1e-6,
-        "rope_theta": 1000000, "partial_rotary_factor": 1.0, "mamba_n_heads": 8, "mamba_d_head": 32,
-        "mamba_n_groups": 1, "mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2, "mamba_chunk_size": 32,
-        "mamba_conv_bias": True, "mamba_proj_bias": False, "hidden_act": "silu", "torch_dtype": "bfloat16",
-        "tie_word_embeddings": True, "bos_token_id": 151643, "eos_token_id": 151645, "pad_token_id": 151643,
-    }
-    with tempfile.TemporaryDirectory() as tmp:
-        write_model(model, os.path.join(tmp, "m"), config)
-        with Server("mamba", "--mamba-cache-mode", "align", *flags, model=os.path.join(tmp, "m"),
-                    options=[*options, "--max-model-len", "1024"]) as s:
-            s.complete("first", span(1000, 600))
-            s.complete("the same", span(1000, 600))
-            s.complete("goes on", span(1000, 600) + span(7000, 200))
-            s.complete("half of it, then another way", span(1000, 300) + span(8000, 100))
-            s.complete("half of it again", span(1000, 300) + span(9000, 100))
-            s.post("/reset_prefix_cache", {})
-            s.drain("reset")
-            return s.steps
-
-
 def offload(model, options, flags, describe=False):
     """Blocks that go to host memory and come back from there."""
     cfg = {"kv_connector": "OffloadingConnector", "kv_role": "kv_both", "kv_connector_extra_config": {
@@ -336,7 +311,7 @@ def images(model, options, flags):
             return s.steps
 
 
-SCENARIOS = {f.__name__: f for f in (plain, lora, dp, hybrid, mamba, offload, offload_described, images)}
+SCENARIOS = {f.__name__: f for f in (plain, lora, dp, hybrid, offload, offload_described, images)}
 
 
 def main():
