@@ -217,6 +217,7 @@ func (w *benchWriter) finish(b *testing.B) {
 // share. "alone" is how long the same messages would have waited and taken on a core
 // of their own: the queue is computed from each message's processor time.
 func benchPaced(b *testing.B, ops int) {
+	b.Helper()
 	const opsPerSecond, matchesPerSecond = 500_000, 10_000
 	w, keys := newBenchWriter(ops)
 	for range w.messages {

@@ -34,6 +34,7 @@ type owner struct {
 	// is through.
 	position        Position
 	placed, tracked bool
+	awaited         map[int]func() // what waits for the next position
 	Counters
 }
 

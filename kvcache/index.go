@@ -56,6 +56,7 @@ type Index struct {
 	blocks, pairs   int
 	booked          int
 	orphans         int64
+	lastAwait       int
 	gone            Counters
 	// places finds blocks that are no heads, while a snapshot is imported.
 	places *engineTable

@@ -12,8 +12,9 @@ package kvcache
 //   - [Index.Apply] and [Index.Clear] end the owner's position: what it holds is
 //     then of no one place in the stream, until the next SetPosition.
 //   - [Index.Export] writes an owner's blocks and its position as of one moment. If
-//     a message is being applied at that moment, it waits a little for its end;
-//     without one, the owner has no position in the snapshot.
+//     a message is being applied, that is when SetPosition is called, which then
+//     takes as long as the copying; if that does not happen soon, the owner has no
+//     position in the snapshot.
 //   - [Index.Import] sets the position of an owner that it took over as a whole, as
 //     the last thing it does. What did not fit, and what the snapshot left out, is
 //     counted as lost, see [Index.Short], so that a position is right all the same.
@@ -40,9 +41,26 @@ type Position struct {
 func (x *Index) SetPosition(o Owner, p Position) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if s := x.owner(o); s != nil {
-		s.position, s.placed, s.tracked = p, true, true
+	s := x.owner(o)
+	if s == nil {
+		return
 	}
+	s.position, s.placed, s.tracked = p, true, true
+	for id, f := range s.awaited {
+		delete(s.awaited, id)
+		f()
+	}
+}
+
+// await has f called, under the lock, when s has a position next. It returns f's
+// name in s.awaited, where it is until then.
+func (x *Index) await(s *owner, f func()) int {
+	if s.awaited == nil {
+		s.awaited = map[int]func(){}
+	}
+	x.lastAwait++
+	s.awaited[x.lastAwait] = f
+	return x.lastAwait
 }
 
 // Position returns up to which message o's events have been applied; false if

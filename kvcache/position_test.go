@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -128,7 +129,7 @@ func TestImportOvertakenHasNoPosition(t *testing.T) {
 // the blocks in a snapshot are those of its position.
 func TestExportBetweenMessages(t *testing.T) {
 	t.Parallel()
-	const blocks, rounds = 40, 300
+	const blocks, rounds = 40, 50
 	x := kvcache.NewIndex(kvcache.Options{})
 	o := x.Join("a")
 	all := testChain(blocks)
@@ -152,17 +153,54 @@ func TestExportBetweenMessages(t *testing.T) {
 	})
 	defer wg.Wait()
 	defer stop.Store(true)
-	placed := 0
 	for range rounds {
 		y, owners, stats := importInto(t, export(t, x), kvcache.Options{}, "a")
-		if p, ok := y.Position(owners[0]); ok {
-			placed++
-			if p.Seq > 0 {
-				require.EqualValues(t, p.Seq%blocks, stats.Pairs)
-			}
+		p, ok := y.Position(owners[0])
+		require.True(t, ok)
+		if p.Seq > 0 {
+			require.EqualValues(t, p.Seq%blocks, stats.Pairs)
 		}
 	}
-	assert.Positive(t, placed)
+}
+
+// A message whose end does not come is not waited for; nor is an owner that leaves.
+func TestExportDoesNotWaitForEver(t *testing.T) {
+	t.Parallel()
+	for name, meanwhile := range map[string]func(*kvcache.Index, kvcache.Owner){
+		"unended": func(*kvcache.Index, kvcache.Owner) {},
+		"left":    func(x *kvcache.Index, o kvcache.Owner) { x.Leave(o) },
+		"cleared": func(x *kvcache.Index, o kvcache.Owner) { x.Clear(o) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			x := kvcache.NewIndex(kvcache.Options{})
+			o := x.Join("a")
+			x.Apply(o, testChain(5))
+			x.SetPosition(o, kvcache.Position{Seq: 1, Whole: true})
+			x.Apply(o, &kvcache.Event{Kind: kvcache.Removed, Hashes: []kvcache.EngineHash{5}})
+			var snaps [2][]byte
+			var wg sync.WaitGroup
+			for i := range snaps {
+				wg.Go(func() { snaps[i] = export(t, x) })
+			}
+			synctest.Wait()
+			meanwhile(x, o)
+			begin := time.Now()
+			wg.Wait()
+			assert.LessOrEqual(t, time.Since(begin), time.Second)
+			for _, snap := range snaps {
+				y, owners, stats := importInto(t, snap, kvcache.Options{}, "a")
+				assert.Nil(t, positionOf(t, y, owners[0]))
+				if name == "unended" {
+					assert.Equal(t, 4, stats.Pairs)
+				} else {
+					assert.Zero(t, stats.Pairs)
+				}
+			}
+			if x.Resident(o) > 0 {
+				x.SetPosition(o, kvcache.Position{Seq: 2}) // nobody waits any more
+			}
+		})
+	}
 }
 
 // A snapshot of version 1, as it was written then, is as good as ever but for the

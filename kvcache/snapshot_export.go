@@ -128,38 +128,47 @@ func (x *Index) namesakes() []namesake {
 	return list
 }
 
-// While a message is being applied, an owner's share has no one place in the stream.
-// Export tries again so often, after so long.
-const (
-	positionTries = 50
-	positionPause = 200 * time.Microsecond
-)
+// messagePatience is how long Export waits for the end of a message.
+const messagePatience = 50 * time.Millisecond
 
-// copyShare writes what an owner holds.
+// copyShare writes what an owner holds. While a message is being applied, that has
+// no one place in the stream: then whoever applies it does the writing, at its end.
 func (x *Index) copyShare(n namesake, p *snapShare) {
-	for try := range positionTries {
-		if x.tryShare(n, p, try == positionTries-1) {
-			return
+	x.mu.Lock()
+	s := x.owner(n.owner)
+	if s == nil || s.placed || !s.tracked {
+		x.writeShare(s, n.nth, p)
+		x.mu.Unlock()
+		return
+	}
+	done := make(chan struct{})
+	id := x.await(s, func() {
+		x.writeShare(s, n.nth, p)
+		close(done)
+	})
+	x.mu.Unlock()
+	timer := time.NewTimer(messagePatience)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if _, waiting := s.awaited[id]; waiting {
+			delete(s.awaited, id)
+			x.writeShare(x.owner(n.owner), n.nth, p)
 		}
-		time.Sleep(positionPause)
 	}
 }
 
-// tryShare is copyShare if the owner's share has its place in the stream, or never
-// mind.
-func (x *Index) tryShare(n namesake, p *snapShare, nevermind bool) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
+// writeShare writes what s holds, nil for an owner that left.
+func (x *Index) writeShare(s *owner, nth int, p *snapShare) {
 	p.reset()
-	s := x.owner(n.owner)
-	switch {
-	case s == nil || len(s.full) == 0 || len(s.name) > snapNameMax || s.table.dir == nil && !s.placed:
-		return true
-	case s.tracked && !s.placed && !nevermind:
-		return false
+	if s == nil || len(s.full) == 0 || len(s.name) > snapNameMax || s.table.dir == nil && !s.placed {
+		return
 	}
 	p.begin(snapOwner)
-	p.owner(s, n.nth)
+	p.owner(s, nth)
 	p.close()
 	runs := x.runsOf(s)
 	for _, kind := range []byte{snapHot, snapCold} {
@@ -179,7 +188,6 @@ func (x *Index) tryShare(n namesake, p *snapShare, nevermind bool) bool {
 	if p.pairs == 0 && !s.placed {
 		p.reset()
 	}
-	return true
 }
 
 // lately is how many blocks from the head on have been matched lately.

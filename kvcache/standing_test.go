@@ -25,7 +25,8 @@ func TestStanding(t *testing.T) {
 	}
 	assert.Equal(t, gap, x.Standing(o))
 	s := x.OwnerStats(o)
-	assert.Equal(t, gap, kvcache.Standing{Trust: s.Trust, Reason: s.TrustReason})
+	assert.Equal(t, gap.Trust, s.Trust)
+	assert.Equal(t, gap.Reason, s.TrustReason)
 
 	x.SetTrust(o, kvcache.Exact)
 	assert.Equal(t, kvcache.Standing{Trust: kvcache.Exact}, x.Standing(o))

@@ -3,7 +3,7 @@ package kvcache_test
 import (
 	"syscall"
 	"time"
-	"unsafe"
+	"unsafe" //nolint:depguard // the system call takes an address, and nothing else is as exact
 )
 
 // threadTime is what the calling thread has used of a processor. Getrusage counts
