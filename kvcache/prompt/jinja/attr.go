@@ -9,10 +9,13 @@ func (st *state) getattr(v Value, name string) (Value, error) {
 	if a != nil || err != nil {
 		return a, err
 	}
-	if d, ok := v.(*Dict); ok {
+	switch d := v.(type) {
+	case *Dict:
 		if a, ok := d.Get(name); ok {
 			return a, nil
 		}
+	case *dictType:
+		return &alias{String(name)}, nil
 	}
 	return nil, nil //nolint:nilnil // no value is the answer
 }
@@ -46,6 +49,8 @@ func (st *state) getitem(v, key Value) (Value, error) {
 		if isInt(key) {
 			return st.charAt(string(c), key, true)
 		}
+	case *dictType:
+		return &alias{key}, nil
 	case *Undefined:
 		return nil, c.fail()
 	}
@@ -169,6 +174,8 @@ func (st *state) attribute(v Value, name string) (Value, error) {
 		return st.numberAttr(v, name)
 	case *loopContext:
 		return o.attr(st, name)
+	case *dictType:
+		return o.attr(st, name), nil
 	default:
 		return st.objectAttr(v, name), nil
 	}
@@ -208,7 +215,7 @@ func (st *state) objectAttr(v Value, name string) Value {
 		return o.attr(name)
 	case *dictView:
 		if name == "mapping" || name == "isdisjoint" && o.kind != viewValues {
-			return &callable{name, func(*state, args) (Value, error) {
+			return &callable{name: name, fn: func(*state, args) (Value, error) {
 				return nil, unsupported("%s of a dict view", name)
 			}}
 		}
@@ -220,7 +227,7 @@ func (st *state) objectAttr(v Value, name string) Value {
 			case "gi_running", "gi_suspended":
 				return Bool(false)
 			case "send", "throw", "close", "gi_yieldfrom":
-				return &callable{name, func(*state, args) (Value, error) {
+				return &callable{name: name, fn: func(*state, args) (Value, error) {
 					return nil, unsupported("%s of a generator", name)
 				}}
 			}

@@ -63,6 +63,7 @@ func (b *builtin) index(name string) int {
 type callable struct {
 	name string
 	fn   func(st *state, a args) (Value, error)
+	repr string // what it prints as; "": as something with an address in it
 }
 
 func (*callable) typeName() string { return "builtin_function_or_method" }
@@ -75,12 +76,12 @@ func (c *callable) call(st *state, a args) (Value, error) {
 }
 
 func method(name string, fn func(st *state, a args) (Value, error)) *callable {
-	return &callable{name, fn}
+	return &callable{name: name, fn: fn}
 }
 
 // bind makes a method of a builtin and its receiver.
 func (b *builtin) bind(receiver Value) *callable {
-	return &callable{b.name, func(st *state, a args) (Value, error) {
+	return &callable{name: b.name, fn: func(st *state, a args) (Value, error) {
 		mark := len(st.args)
 		st.args = append(append(st.args, receiver), a.pos...)
 		v, err := b.call(st, args{st.args[mark:], a.kw})

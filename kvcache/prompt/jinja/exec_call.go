@@ -197,6 +197,8 @@ func (st *state) callValue(v Value, a args) (Value, error) {
 		return v.call(st, a)
 	case *loopContext:
 		return v.call(st, a)
+	case *dictType, *alias:
+		return makeDictValue(st, a)
 	case *joiner:
 		return v.call(st, a)
 	case *Undefined:

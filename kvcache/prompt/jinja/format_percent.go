@@ -11,10 +11,10 @@ func (st *state) percent(format, v Value) (Value, error) {
 		return nil, unsupported("formatting of Markup")
 	}
 	s, _ := asString(format)
-	p := &percentFormat{st: st, s: s, v: v}
+	p := &percentFormat{st: st, s: s}
 	switch v := v.(type) {
 	case *Tuple:
-		p.args, p.isTuple = v.items, true
+		p.args = v.items
 	case *Dict:
 		p.args, p.mapping = []Value{v}, v
 	default:
@@ -23,9 +23,7 @@ func (st *state) percent(format, v Value) (Value, error) {
 	if err := p.run(); err != nil {
 		return nil, err
 	}
-	_, isList := v.(*List)
-	mapping := p.mapping != nil || isList || isView(v)
-	if p.used < len(p.args) && !p.named && !(mapping && !p.isTuple) {
+	if p.used < len(p.args) && !hasItems(v) {
 		return nil, raise(typeError, "not all arguments converted during string formatting")
 	}
 	if err := st.grow(len(p.out)); err != nil {
@@ -34,21 +32,21 @@ func (st *state) percent(format, v Value) (Value, error) {
 	return String(p.out), nil
 }
 
-// isView tells what Python takes for a mapping besides dicts and lists: whatever
-// has items.
-func isView(v Value) bool {
-	_, ok := v.(*rangeValue)
-	return ok
+// hasItems tells what Python takes for a mapping, which need not be used up.
+func hasItems(v Value) bool {
+	switch v.(type) {
+	case *Dict, *List, *rangeValue, *Undefined, *alias:
+		return true
+	default:
+		return false
+	}
 }
 
 type percentFormat struct {
 	st      *state
 	s       string
-	v       Value
 	args    []Value
 	used    int
-	isTuple bool
-	named   bool // a %(name)s has been seen
 	mapping *Dict
 	out     []byte
 }
@@ -174,7 +172,6 @@ func (p *percentFormat) key(s string) (int, Value, error) {
 		if !ok {
 			return 0, nil, raise(lookupError, "no such key")
 		}
-		p.named = true
 		return i + 1, v, nil
 	}
 	return 0, nil, raise(valueError, "incomplete format key")

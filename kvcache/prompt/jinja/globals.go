@@ -39,10 +39,10 @@ func global(name string) Value {
 // The functions, never modified.
 var (
 	rangeFunc     = method("range", makeRange)
-	dictFunc      = method("dict", makeDictValue)
-	namespaceFunc = method("namespace", makeNamespace)
-	cyclerFunc    = method("cycler", makeCycler)
-	joinerFunc    = method("joiner", makeJoiner)
+	dictFunc      = &dictType{}
+	namespaceFunc = &callable{name: "namespace", fn: makeNamespace, repr: "<class 'jinja2.utils.Namespace'>"}
+	cyclerFunc    = &callable{name: "cycler", fn: makeCycler, repr: "<class 'jinja2.utils.Cycler'>"}
+	joinerFunc    = &callable{name: "joiner", fn: makeJoiner, repr: "<class 'jinja2.utils.Joiner'>"}
 	lipsumFunc    = method("lipsum", func(*state, args) (Value, error) {
 		return nil, unsupported("lipsum, whose text is random")
 	})

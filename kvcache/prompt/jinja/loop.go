@@ -32,7 +32,11 @@ func (s *forStmt) run(st *state, v Value, recurse *recursion, depth int) (contro
 	var it iterator
 	var err error
 	if s.filter != nil {
-		it, err = s.filter.over(st, v)
+		outer := st.frame
+		if recurse != nil {
+			outer = recurse.outer // the condition is not part of the loop's function
+		}
+		it = s.filter.over(v, outer)
 	} else {
 		it, err = st.iter(v)
 	}
@@ -100,8 +104,7 @@ type loopFilter struct {
 	test   expr
 }
 
-func (f *loopFilter) over(st *state, v Value) (iterator, error) {
-	outer := st.frame
+func (f *loopFilter) over(v Value, outer *frame) iterator {
 	var inner *frame
 	var it iterator
 	return iterFunc(func(st *state) (Value, bool, error) {
@@ -136,7 +139,7 @@ func (f *loopFilter) over(st *state, v Value) (iterator, error) {
 				return item, true, nil
 			}
 		}
-	}), nil
+	})
 }
 
 // recursiveStmt is a loop marked recursive: a function that is called at once and,

@@ -14,7 +14,7 @@ func (st *state) markupAttr(m markup, name string) Value {
 	}
 	switch name {
 	case "upper", "lower", "capitalize", "title", "swapcase", "casefold", "strip", "lstrip", "rstrip", "splitlines", "zfill", "expandtabs":
-		return &callable{name, func(st *state, a args) (Value, error) {
+		return &callable{name: name, fn: func(st *state, a args) (Value, error) {
 			v, err := def.bind(String(m)).fn(st, a)
 			return asMarkup(v), err
 		}}
@@ -23,7 +23,7 @@ func (st *state) markupAttr(m markup, name string) Value {
 		"isprintable", "isspace", "istitle", "isupper":
 		return def.bind(String(m))
 	case "split", "rsplit":
-		return &callable{name, func(st *state, a args) (Value, error) {
+		return &callable{name: name, fn: func(st *state, a args) (Value, error) {
 			v, err := def.bind(String(m)).fn(st, a)
 			return asMarkup(v), err
 		}}
@@ -33,7 +33,7 @@ func (st *state) markupAttr(m markup, name string) Value {
 }
 
 func refused(name string) *callable {
-	return &callable{name, func(*state, args) (Value, error) {
+	return &callable{name: name, fn: func(*state, args) (Value, error) {
 		return nil, unsupported("method %s of Markup", name)
 	}}
 }

@@ -194,6 +194,9 @@ func bigInts(op binOp, a, b *big.Int) (Value, error) {
 
 // divideInts is the quotient rounded once, as Python's int / int.
 func divideInts(a, b *big.Int) (Value, error) {
+	if a.Sign() == 0 && b.Sign() < 0 {
+		return Float(math.Copysign(0, -1)), nil
+	}
 	f, _ := new(big.Rat).SetFrac(a, b).Float64()
 	if math.IsInf(f, 0) {
 		return nil, raise(overflowError, "integer division result too large for a float")

@@ -115,7 +115,7 @@ func isSequenceTest(v Value) bool {
 
 func isCallable(v Value) bool {
 	switch v.(type) {
-	case *macro, *callable, *loopContext, *joiner, *Undefined:
+	case *macro, *callable, *loopContext, *joiner, *Undefined, *dictType, *alias:
 		return true
 	default:
 		return false

@@ -135,6 +135,19 @@ func (r *repring) value(v Value) error {
 		r.add("<LoopContext " + strconv.Itoa(v.index0+1) + "/" + strconv.Itoa(n) + ">")
 	case missing:
 		r.add("missing")
+	case *dictType:
+		r.add("<class 'dict'>")
+	case *alias:
+		r.add("dict[")
+		if err := r.value(v.key); err != nil {
+			return err
+		}
+		r.add("]")
+	case *callable:
+		if v.repr == "" {
+			return unsupported("printing a function")
+		}
+		r.add(v.repr)
 	case None, Bool, Int, Float:
 		s, err := r.st.str(v)
 		if err != nil {
