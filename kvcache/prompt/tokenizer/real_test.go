@@ -12,6 +12,9 @@ var families = []string{"qwen3", "llama3_1", "deepseek_v3", "gptoss", "gemma3", 
 // realFile returns the tokenizer.json of a family, or skips the test.
 func realFile(tb testing.TB, name string) []byte {
 	tb.Helper()
+	if raceEnabled {
+		tb.Skip("loading real files takes minutes under the race detector")
+	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		tb.Skip(err)

@@ -43,7 +43,7 @@ func (t *Tokenizer) borrow() *work {
 }
 
 func (t *Tokenizer) giveBack(w *work) {
-	if cap(w.norm[0]) <= keepBelow && cap(w.at) <= keepBelow {
+	if cap(w.norm[0]) <= keepBelow && cap(w.at) <= keepBelow && cap(w.raw) <= keepBelow && !w.bpe.Big() {
 		w.text = nil
 		t.pool.Put(w)
 	}

@@ -48,8 +48,9 @@ func (s *Source) Long(n int) string {
 		p := s.piece()
 		b.WriteString(strings.Repeat(p, n/max(len(p), 1)+1))
 	case 2: // letters without a space
+		kinds := []int{5, 26}[s.r.IntN(2)]
 		for b.Len() < n {
-			b.WriteByte(byte('a' + s.r.IntN(26)))
+			b.WriteByte(byte('a' + s.r.IntN(kinds)))
 		}
 	case 3: // one script without a space
 		script := scripts[s.r.IntN(len(scripts))]

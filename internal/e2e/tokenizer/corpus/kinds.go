@@ -251,6 +251,13 @@ func (s *Source) repeat() string {
 	if s.one(2) {
 		p = s.pick([]string{"a", " ", "\n", "=", "-", "ab", "ha", "!", "中", "\t", "0", "ne", "  \n", "é"})
 	}
+	if s.one(3) { // a few letters in all orders
+		var b strings.Builder
+		for range 1 + s.r.IntN(60) {
+			b.WriteByte("abcde"[s.r.IntN(5)])
+		}
+		return b.String()
+	}
 	return strings.Repeat(p, 1+s.r.IntN(40))
 }
 

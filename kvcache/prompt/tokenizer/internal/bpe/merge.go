@@ -2,25 +2,49 @@ package bpe
 
 import "slices"
 
-// scanBelow is the number of symbols from which on a heap is faster than looking at all
-// pairs for each merge.
-const scanBelow = 48
+const (
+	// scanBelow is the number of symbols from which on a heap is faster than looking at all
+	// pairs for each merge.
+	scanBelow = 48
+	// heapBelow is the number from which on the heap no longer fits the processor's caches.
+	heapBelow = 2048
+)
 
 // merge merges s.syms and appends what is left to dst.
 func (m *Model) merge(dst []uint32, s *Scratch) []uint32 {
 	if len(s.syms) < 2 {
 		return append(dst, s.syms...)
 	}
+	m.look(s)
+	switch {
+	case len(s.syms) < scanBelow:
+		return append(dst, m.scan(s.syms, s.merge)...)
+	case len(s.syms) < heapBelow:
+		m.link(s)
+		m.queue(s)
+	default:
+		m.link(s)
+		m.sweep(s)
+	}
+	return m.left(dst, s)
+}
+
+// look looks up the merge of each symbol and the one after it.
+func (m *Model) look(s *Scratch) {
 	s.merge = slices.Grow(s.merge[:0], len(s.syms))[:len(s.syms)]
 	last := len(s.syms) - 1
 	for i := range last {
 		s.merge[i] = m.pairs.get(s.syms[i], s.syms[i+1])
 	}
 	s.merge[last] = none
-	if len(s.syms) < scanBelow {
-		return append(dst, m.scan(s.syms, s.merge)...)
+}
+
+// left appends the symbols that are left on the list.
+func (m *Model) left(dst []uint32, s *Scratch) []uint32 {
+	for i := 0; i < len(s.syms); i = int(s.next[i]) {
+		dst = append(dst, s.syms[i])
 	}
-	return m.queue(dst, s)
+	return dst
 }
 
 // scan merges in place, by looking for the best pair each time. merges[i] is the merge of
@@ -55,14 +79,10 @@ const rankBits = 32
 // queue merges with a heap of (rank, position). An entry is stale unless the pair that
 // begins there still has that rank. Stale entries are as harmless as in the Rust code:
 // tokens have distinct ids, so two pairs at one place never make the same token.
-func (m *Model) queue(dst []uint32, s *Scratch) []uint32 {
-	n := len(s.syms)
-	s.next = slices.Grow(s.next[:0], n)[:n]
-	s.prev = slices.Grow(s.prev[:0], n)[:n]
+func (m *Model) queue(s *Scratch) {
 	h := heap(s.heap[:0])
-	for i := range n {
-		s.next[i], s.prev[i] = int32(i+1), int32(i-1)
-		if g := s.merge[i]; g != none {
+	for i, g := range s.merge {
+		if g != none {
 			h = append(h, g>>rankBits<<rankBits|uint64(i))
 		}
 	}
@@ -75,91 +95,45 @@ func (m *Model) queue(dst []uint32, s *Scratch) []uint32 {
 			h.pop()
 			continue
 		}
-		gone := s.next[i]
-		after := s.next[gone]
-		s.syms[i] = uint32(g)
-		s.merge[gone] = none
-		s.next[i] = after
-		s.merge[i] = none
-		if int(after) < n {
-			s.prev[after] = i
-			s.merge[i] = m.pairs.get(s.syms[i], s.syms[after])
-		}
+		before := m.join(s, i)
 		// The entry at the top is replaced where possible: one sift instead of two.
 		if g := s.merge[i]; g != none {
 			h.replace(g>>rankBits<<rankBits | uint64(i))
 		} else {
 			h.pop()
 		}
-		if before := s.prev[i]; before >= 0 {
-			g := m.pairs.get(s.syms[before], s.syms[i])
-			s.merge[before] = g
-			if g != none {
-				h.push(g>>rankBits<<rankBits | uint64(before))
-			}
+		if before >= 0 && s.merge[before] != none {
+			h.push(s.merge[before]>>rankBits<<rankBits | uint64(before))
 		}
 	}
 	s.heap = h
-	for i := 0; i < n; i = int(s.next[i]) {
-		dst = append(dst, s.syms[i])
-	}
-	return dst
 }
 
-// heap is a binary heap with the least first.
-type heap []uint64
-
-func (h heap) init() {
-	for i := len(h)/2 - 1; i >= 0; i-- {
-		h.down(i)
+// link makes a list of the symbols.
+func (m *Model) link(s *Scratch) {
+	n := len(s.syms)
+	s.next = slices.Grow(s.next[:0], n)[:n]
+	s.prev = slices.Grow(s.prev[:0], n)[:n]
+	for i := range n {
+		s.next[i], s.prev[i] = int32(i+1), int32(i-1)
 	}
 }
 
-func (h heap) down(i int) {
-	v := h[i]
-	for {
-		child := 2*i + 1
-		if child >= len(h) {
-			break
-		}
-		if child+1 < len(h) && h[child+1] < h[child] {
-			child++
-		}
-		if h[child] >= v {
-			break
-		}
-		h[i] = h[child]
-		i = child
+// join merges symbol i with the one after it, and looks up what it can be merged with now.
+// It returns the symbol before, -1 if there is none.
+func (m *Model) join(s *Scratch, i int32) int32 {
+	gone := s.next[i]
+	after := s.next[gone]
+	s.syms[i] = uint32(s.merge[i])
+	s.merge[gone], s.merge[i] = none, none
+	s.next[i] = after
+	if int(after) < len(s.syms) {
+		s.prev[after] = i
+		s.merge[i] = m.pairs.get(s.syms[i], s.syms[after])
 	}
-	h[i] = v
-}
-
-func (h heap) replace(v uint64) {
-	h[0] = v
-	h.down(0)
-}
-
-func (h *heap) pop() {
-	old := *h
-	last := len(old) - 1
-	old[0] = old[last]
-	*h = old[:last]
-	if last > 0 {
-		h.down(0)
+	before := s.prev[i]
+	if before >= 0 {
+		s.merge[before] = m.pairs.get(s.syms[before], s.syms[i])
 	}
-}
-
-func (h *heap) push(v uint64) {
-	*h = append(*h, v)
-	s := *h
-	i := len(s) - 1
-	for i > 0 {
-		parent := (i - 1) / 2
-		if s[parent] <= v {
-			break
-		}
-		s[i] = s[parent]
-		i = parent
-	}
-	s[i] = v
+	return before
 }

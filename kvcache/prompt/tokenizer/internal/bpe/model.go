@@ -57,10 +57,14 @@ type Scratch struct {
 	next  []int32
 	prev  []int32
 	text  []byte
+	sweep sweeper
 }
 
-// maxID keeps one value free.
-const maxID = 1<<32 - 2
+// Big says that the scratch has grown so much that it isn't worth keeping.
+func (s *Scratch) Big() bool {
+	const limit = 1 << 17
+	return cap(s.syms) > limit
+}
 
 // New builds a model.
 func New(c Config) (*Model, error) {

@@ -43,6 +43,9 @@ func (m *Matcher) Find(re *Regexp, at []byte, from int) (begin, end int, err err
 		if end >= 0 || err != nil {
 			return i, end, err
 		}
+		if m.steps--; m.steps < 0 {
+			return -1, -1, ErrBudget
+		}
 	}
 	return -1, -1, nil
 }
