@@ -147,7 +147,10 @@ func (l *loader) build(o Options) (*Tokenizer, error) {
 			t.firstDiffers = true
 		}
 	}
-	return t, t.add(l.added)
+	if err := t.add(l.added); err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 // add gives the added tokens their ids and makes the finders. As in the Rust code, the id
