@@ -69,7 +69,7 @@ func TestProofOfSwappedAssets(t *testing.T) {
 		r := &Request{API: Completions, Model: "m", Body: body, Object: object(t, string(body))}
 		_, err := p.Encode(t.Context(), r)
 		require.NoError(t, err)
-		swapped.by = "v2"
+		swapped.swap("v2")
 		_, err = p.Encode(t.Context(), r)
 		assert.Equal(t, errNotProven, err)
 	})
@@ -83,11 +83,19 @@ type swapping struct {
 
 func (s *swapping) Encode(ctx context.Context, r *Request) (Encoding, error) {
 	enc, err := s.toyLocal.Encode(ctx, r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	enc.Assets = "v1"
 	if s.by != "" {
 		enc.Assets = s.by
 	}
 	return enc, err
+}
+
+func (s *swapping) swap(by string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.by = by
 }
 
 // The cost of a proof to each request.

@@ -125,7 +125,7 @@ func TestProofIsOfOneSetOfFiles(t *testing.T) {
 		p.Join(at("a"), []string{"m"})
 		synctest.Wait()
 		assert.Equal(t, ProofPending, p.Status()[0].State)
-		swapped.by = "v1"
+		swapped.swap("v1")
 		time.Sleep(2 * firstRetry)
 		synctest.Wait()
 		assert.Equal(t, ProofPassed, p.Status()[0].State)
