@@ -31,7 +31,7 @@ func (x *Index) Book(o Owner, keys []Key, ttl time.Duration) {
 		expiry = 1<<63 - 1
 	}
 	x.booking = x.booking[:0]
-	x.bookBlocks(s, keys, expiry)
+	x.bookBlocks(s, keys, 0, expiry)
 	// From the last to the first, so that a prompt's end leaves before its start.
 	for _, id := range slices.Backward(x.booking) {
 		all := x.stretches.all
@@ -45,11 +45,10 @@ func (x *Index) Book(o Owner, keys []Key, ttl time.Duration) {
 }
 
 // bookBlocks books those of keys that no event has confirmed, as far as there is
-// room, a run at a time.
-func (x *Index) bookBlocks(s *owner, keys []Key, expiry int64) {
+// room, a run at a time. For the first looked of them the budget has been looked at.
+func (x *Index) bookBlocks(s *owner, keys []Key, looked int, expiry int64) {
 	var ref uint32 // of the block before keys[i], or of keys[i] if found is set
 	found := false
-	looked := 0
 	for i := 0; i < len(keys); {
 		if i >= looked {
 			n := min(batchBlocks, len(keys)-i)

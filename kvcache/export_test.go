@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -339,6 +340,24 @@ func (x *Index) ApplyStarved(o Owner, e *Event) Outcome {
 	x.starve(false)
 	s.Count(e.Kind, out)
 	return out
+}
+
+// BookStarved is Book without any memory to grow into, as ApplyStarved.
+func (x *Index) BookStarved(o Owner, keys []Key, ttl time.Duration) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s := x.owner(o)
+	if s == nil || ttl <= 0 {
+		return
+	}
+	now := x.opts.Now()
+	x.expireAt(now.UnixNano(), expireAll)
+	x.starve(true)
+	x.booking = x.booking[:0]
+	x.bookBlocks(s, keys, len(keys), now.Add(ttl).UnixNano())
+	x.starve(false)
+	x.trim(s)
+	x.setDue()
 }
 
 func (x *Index) starve(on bool) {

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -92,6 +93,17 @@ func (s *starved) Apply(o kvcache.Owner, e *kvcache.Event) kvcache.Outcome {
 		require.NoError(s.t, s.Check())
 	}
 	return out
+}
+
+func (s *starved) Book(o kvcache.Owner, keys []kvcache.Key, ttl time.Duration) {
+	if s.r.IntN(20) == 0 {
+		s.BookStarved(o, keys, ttl)
+	} else {
+		s.Index.Book(o, keys, ttl)
+	}
+	if s.n++; s.n%checkEvery == 0 {
+		require.NoError(s.t, s.Check())
+	}
 }
 
 // Whatever allocation fails, the index stays whole and claims nothing false.

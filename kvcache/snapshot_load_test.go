@@ -71,6 +71,83 @@ func TestImportBudget(t *testing.T) {
 	y.Match(hot, owners, hits)
 	assert.EqualValues(t, length, hits[(prompts-1)%4].Confirmed)
 	assert.Equal(t, length, y.Resident(mine))
+	// What did not fit is known to be missing, until its engine removes it.
+	missing := 0
+	for _, o := range owners {
+		if n := y.OwnerStats(o).Missing; n > 0 {
+			assert.Equal(t, kvcache.ReasonBudget, y.Short(o))
+			missing += n
+		}
+	}
+	assert.Equal(t, stats.Dropped, missing)
+	for p := range prompts {
+		y.Apply(owners[p%4], &kvcache.Event{Kind: kvcache.Removed, Hashes: promptEvent(p, length).Hashes})
+	}
+	for _, o := range owners {
+		assert.Equal(t, kvcache.NoReason, y.Short(o))
+		assert.Zero(t, y.Resident(o))
+	}
+	require.NoError(t, y.Check())
+}
+
+// What a snapshot leaves out is known to be missing where it is taken over, copy by
+// copy, and so on to the next replica.
+func TestSnapshotTellsWhatItLeavesOut(t *testing.T) {
+	x := kvcache.NewIndex(kvcache.Options{MaxOrphans: 2})
+	o := x.Join("a")
+	const names = 11
+	for n := range names { // one block by many names, some of them twice
+		e := testChain(1)
+		e.Hashes[0] = kvcache.EngineHash(100 + n)
+		e.Tier = kvcache.Tier(n % kvcache.NumTiers)
+		x.Apply(o, e)
+		x.Apply(o, e)
+	}
+	orphans := testChain(3)
+	orphans.HasParent, orphans.Parent, orphans.Group = true, 99, 1
+	x.Apply(o, orphans) // two are kept, one is not
+	require.Equal(t, kvcache.ReasonOrphanBound, x.Short(o))
+	require.Equal(t, 1, x.OwnerStats(o).Missing)
+	x.SetPosition(o, kvcache.Position{Seq: 1, Whole: true})
+	y, owners, _ := importInto(t, export(t, x), kvcache.Options{}, "a")
+	y, owners, _ = importInto(t, export(t, y), kvcache.Options{}, "a")
+	p := owners[0]
+	assert.Equal(t, kvcache.ReasonOrphanBound, y.Short(p), "the first reason")
+	assert.Equal(t, 1+2+2*(names-8), y.OwnerStats(p).Missing)
+	y.SetTrust(p, kvcache.Exact)
+	assert.Equal(t, kvcache.Resyncing, y.Trust(p))
+	remove := func(e *kvcache.Event) {
+		e.Kind = kvcache.Removed
+		y.Apply(p, e)
+	}
+	remove(orphans)
+	assert.Equal(t, kvcache.Resyncing, y.Trust(p))
+	for n := range names {
+		for range 2 {
+			e := testChain(1)
+			e.Hashes[0] = kvcache.EngineHash(100 + n)
+			e.Tier = kvcache.Tier(n % kvcache.NumTiers)
+			remove(e)
+		}
+	}
+	assert.Equal(t, kvcache.Exact, y.Trust(p))
+	assert.Zero(t, y.Resident(p))
+	require.NoError(t, y.Check())
+
+	// Nothing but an orphan.
+	z := kvcache.NewIndex(kvcache.Options{})
+	q := z.Join("a")
+	z.Apply(q, testChain(2))
+	z.Apply(q, orphanOf(99))
+	y, owners, _ = importInto(t, export(t, z), kvcache.Options{}, "a")
+	assert.Equal(t, kvcache.ReasonSnapshot, y.Short(owners[0]))
+	assert.Equal(t, "left out of the snapshot", y.Short(owners[0]).String())
+}
+
+func orphanOf(parent kvcache.EngineHash) *kvcache.Event {
+	e := testChain(1)
+	e.HasParent, e.Parent, e.Hashes[0] = true, parent, 98
+	return e
 }
 
 // Export and Import while others match and apply.
