@@ -3,16 +3,19 @@
 package prompt_test
 
 import (
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -59,13 +62,13 @@ func (c *tally) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d equal (", c.total())
 	for _, api := range []prompt.API{prompt.Chat, prompt.Completions, prompt.Messages, prompt.Responses} {
-		fmt.Fprintf(&b, "%s %d, ", api, c.equal[api])
+		fmt.Fprintf(&b, "%s %d; ", api, c.equal[api])
 	}
 	n := 0
 	for _, k := range c.passed {
 		n += k
 	}
-	fmt.Fprintf(&b, "), %d passed on, %d refused by the engine", n, c.refused)
+	fmt.Fprintf(&b, "), %d passed on, %d refused by the engine (%d of them computed here)", n, c.refused, c.lenient)
 	for _, why := range slices.Sorted(maps.Keys(c.passed)) {
 		fmt.Fprintf(&b, "\n      %d × %s", c.passed[why], why)
 	}
@@ -107,39 +110,75 @@ func one(t *testing.T, c *tally, src prompt.Source, s *server, r requests.Reques
 	return ""
 }
 
+// subject is a model as vLLM serves it and as package local is told of it.
+type subject struct {
+	name  string
+	model local.Model
+	flags []string // of vLLM, saying the same as model
+}
+
+// subjects are the models on disk, and some of them with options.
+func subjects(t *testing.T) []subject {
+	t.Helper()
+	small, err := filepath.Abs("../../../kvcache/prompt/local/testdata/models")
+	require.NoError(t, err)
+	var all []subject
+	for _, root := range []string{script(t, "models.sh", "real"), small} {
+		found, globErr := filepath.Glob(filepath.Join(root, "*", "tokenizer.json"))
+		require.NoError(t, globErr)
+		for _, f := range found {
+			dir := filepath.Dir(f)
+			all = append(all, subject{name: filepath.Base(dir), model: local.Model{Dir: dir}})
+		}
+	}
+	all = append(all, subject{
+		"qwen+flags",
+		local.Model{
+			Dir: filepath.Join(small, "qwen"), ExcludeToolsWhenNone: true, ContentFormat: "string",
+			TemplateKwargs: `{"enable_thinking":false,"reasoning_effort":"low","add_generation_prompt":false}`,
+		},
+		[]string{
+			"--exclude-tools-when-tool-choice-none", "--chat-template-content-format", "string",
+			"--default-chat-template-kwargs", `{"enable_thinking":false,"reasoning_effort":"low","add_generation_prompt":false}`,
+		},
+	}, subject{
+		"show+parts",
+		local.Model{Dir: filepath.Join(small, "gemma"), ContentFormat: "openai", TemplateKwargs: `{"topic":{"b":1.0,"a":null}}`},
+		[]string{"--chat-template-content-format", "openai", "--default-chat-template-kwargs", `{"topic":{"b":1.0,"a":null}}`},
+	})
+	if only := os.Getenv("KVSTEER_E2E_MODELS"); only != "" {
+		all = slices.DeleteFunc(all, func(s subject) bool { return !slices.Contains(strings.Split(only, ","), s.name) })
+	}
+	require.NotEmpty(t, all)
+	return all
+}
+
 // TestRender compares the ids of thousands of requests with those of vLLM's render
 // server, for several families of models.
 func TestRender(t *testing.T) {
 	script(t, "../vllm/setup.sh")
-	realDir := script(t, "models.sh", "real")
-	small, err := filepath.Abs("../../../kvcache/prompt/local/testdata/models")
-	require.NoError(t, err)
-	var dirs []string
-	for _, root := range []string{realDir, small} {
-		found, globErr := filepath.Glob(filepath.Join(root, "*", "tokenizer.json"))
-		require.NoError(t, globErr)
-		for _, f := range found {
-			dirs = append(dirs, filepath.Dir(f))
+	all := subjects(t)
+	url := os.Getenv("KVSTEER_E2E_RENDER")
+	if url == "" {
+		port := freePort(t)
+		argv := []string{"serve.sh", strconv.Itoa(port)}
+		for _, s := range all {
+			argv = append(append(argv, s.name+"="+s.model.Dir), s.flags...)
 		}
+		url = launch(t, "render", port, argv...)
 	}
-	require.NotEmpty(t, dirs)
 	n, seed := env("KVSTEER_E2E_REQUESTS", perModel), uint64(env("KVSTEER_E2E_SEED", 1))
-	only := os.Getenv("KVSTEER_E2E_MODELS")
-	all := 0
-	for i, dir := range dirs {
-		name := filepath.Base(dir)
-		if only != "" && !slices.Contains(strings.Split(only, ","), name) {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			src, newErr := local.New(local.Options{Models: map[string]local.Model{modelName: {Dir: dir, MaxModelLen: 32768}}})
-			require.NoError(t, newErr)
+	sum := &tally{equal: map[prompt.API]int{}}
+	for i, sub := range all {
+		t.Run(sub.name, func(t *testing.T) {
+			sub.model.MaxModelLen = 32768
+			src, err := local.New(local.Options{Models: map[string]local.Model{modelName: sub.model}})
+			require.NoError(t, err)
 			defer func() { _ = src.Close() }()
-			port := freePort(t)
-			s := launch(t, name, port, "serve.sh", dir, strconv.Itoa(port))
+			s := &server{url: url + "/" + sub.name, http: &http.Client{Timeout: time.Minute}}
 			g := requests.New(seed+uint64(i)*1000, modelName)
 			c := &tally{equal: map[prompt.API]int{}, passed: map[string]int{}}
-			captured := newCapture(t, name)
+			captured := newCapture(t, sub)
 			differences := 0
 			for range n {
 				r := g.Next()
@@ -152,7 +191,7 @@ func TestRender(t *testing.T) {
 				captured.add(t, s, r)
 			}
 			captured.write(t)
-			t.Logf("%-12s %s", name, c)
+			t.Logf("%-12s %s", sub.name, c)
 			for _, text := range c.texts {
 				t.Logf("passed on: %s", text)
 			}
@@ -162,10 +201,12 @@ func TestRender(t *testing.T) {
 				passed += k
 			}
 			require.GreaterOrEqual(t, float64(c.total()), answered*float64(c.total()+passed), "too many requests are passed on")
-			all += c.total()
+			for api, k := range c.equal {
+				sum.equal[api] += k
+			}
 		})
 	}
-	t.Logf("%d requests equal, 0 differences", all)
+	t.Logf("all: %s; 0 differences", sum)
 }
 
 // capture records some of the small models' requests and what the engine makes of
@@ -182,15 +223,15 @@ type record struct {
 	IDs []uint32 `json:"ids"`
 }
 
-const goldens = 120
+const goldens = 80
 
-func newCapture(t *testing.T, model string) *capture {
+func newCapture(t *testing.T, s subject) *capture {
 	t.Helper()
 	dir := os.Getenv("KVSTEER_E2E_CAPTURE")
-	if dir == "" {
+	if dir == "" || s.flags != nil || !strings.Contains(s.model.Dir, "testdata") {
 		return nil
 	}
-	return &capture{path: filepath.Join(dir, model+".jsonl")}
+	return &capture{path: filepath.Join(dir, s.name+".jsonl.gz")}
 }
 
 func (c *capture) add(t *testing.T, s *server, r requests.Request) {
@@ -212,10 +253,13 @@ func (c *capture) write(t *testing.T) {
 	}
 	f, err := os.Create(c.path)
 	require.NoError(t, err)
-	e := json.NewEncoder(f)
+	z, err := gzip.NewWriterLevel(f, gzip.BestCompression)
+	require.NoError(t, err)
+	e := json.NewEncoder(z)
 	e.SetEscapeHTML(false)
 	for _, r := range c.records {
 		require.NoError(t, e.Encode(r))
 	}
+	require.NoError(t, z.Close())
 	require.NoError(t, f.Close())
 }

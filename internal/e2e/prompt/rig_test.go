@@ -37,7 +37,6 @@ func script(t *testing.T, argv ...string) string {
 // server is a vLLM process that renders, or serves, model "m".
 type server struct {
 	url  string
-	log  string
 	http *http.Client
 }
 
@@ -51,16 +50,17 @@ func freePort(t *testing.T) int {
 	return addr.Port
 }
 
-// launch runs a script that becomes a server on the port, and waits until it answers.
-func launch(t *testing.T, name string, port int, argv ...string) *server {
+// launch runs a script that becomes a server on the port, waits until it answers and
+// returns its URL.
+func launch(t *testing.T, name string, port int, argv ...string) string {
 	t.Helper()
 	dir := os.Getenv("KVSTEER_E2E_OUT")
 	if dir == "" {
 		dir = filepath.Join(os.TempDir(), "kvsteer-e2e-prompt")
 	}
 	require.NoError(t, os.MkdirAll(dir, 0o755))
-	s := &server{url: fmt.Sprintf("http://127.0.0.1:%d", port), log: filepath.Join(dir, name+".log"), http: &http.Client{Timeout: time.Minute}}
-	out, err := os.Create(s.log)
+	url, log := fmt.Sprintf("http://127.0.0.1:%d", port), filepath.Join(dir, name+".log")
+	out, err := os.Create(log)
 	require.NoError(t, err)
 	cmd := exec.Command("bash", argv...)
 	cmd.Stdout, cmd.Stderr = out, out
@@ -76,20 +76,20 @@ func launch(t *testing.T, name string, port int, argv ...string) *server {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		<-done
 	})
-	deadline := time.After(10 * time.Minute)
+	deadline := time.After(20 * time.Minute)
 	for {
 		select {
 		case <-done:
-			text, _ := os.ReadFile(s.log)
+			text, _ := os.ReadFile(log)
 			t.Fatalf("%s ended:\n%s", name, text[max(0, len(text)-3000):])
 		case <-deadline:
-			t.Fatalf("%s does not answer; see %s", name, s.log)
+			t.Fatalf("%s does not answer; see %s", name, log)
 		case <-time.After(time.Second):
 		}
-		if resp, getErr := s.http.Get(s.url + "/health"); getErr == nil {
+		if resp, getErr := http.Get(url + "/health"); getErr == nil {
 			_ = resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
-				return s
+				return url
 			}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 // encoder is what is needed of a tokenizer.
 type encoder interface {
 	Encode(dst []uint32, text string, addSpecial bool) ([]uint32, error)
+	Token(id uint32) (string, bool)
 }
 
 // assets are one model's files, ready to use. They are immutable.
@@ -37,6 +38,7 @@ type assets struct {
 	// is switched off.
 	noThinking string
 	defaults   *jinja.Dict // of the template's variables; nil for none
+	buffers    *buffers
 }
 
 // errNoTokenizer says what a directory lacks.
@@ -56,7 +58,7 @@ func load(m Model, o *Options) (*assets, error) {
 }
 
 func build(m Model, f *files, o *Options) (*assets, error) {
-	a := &assets{model: m, hash: f.hash, stamps: f.stamps, dir: f.dir}
+	a := &assets{buffers: &buffers{}, model: m, hash: f.hash, stamps: f.stamps, dir: f.dir}
 	config, err := a.checkFiles(f)
 	if err != nil {
 		return nil, err

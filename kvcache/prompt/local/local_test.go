@@ -2,7 +2,7 @@ package local_test
 
 import (
 	"bufio"
-	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"os"
@@ -78,10 +78,13 @@ type record struct {
 
 func records(t testing.TB, model string) []record {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "golden", model+".jsonl"))
+	file, err := os.Open(filepath.Join("testdata", "golden", model+".jsonl.gz"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, file.Close()) }()
+	text, err := gzip.NewReader(file)
 	require.NoError(t, err)
 	var out []record
-	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines := bufio.NewScanner(text)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var r record

@@ -36,6 +36,6 @@ func (t *chatTemplate) refusesSystem() bool {
 // effortText renders a greeting with a reasoning effort.
 func (a *assets) effortText(effort string) (string, bool) {
 	q := &query{generate: true, effort: effort, messages: []message{{role: roleUser, plain: true, text: "Hi"}}}
-	text, err := q.text(context.Background(), a)
+	text, err := q.text(context.Background(), a, nil)
 	return string(text), err == nil
 }

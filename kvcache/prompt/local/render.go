@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -14,8 +15,8 @@ import (
 
 func isLimit(err error) bool { return errors.Is(err, jinja.ErrLimit) }
 
-// text renders the query's conversation.
-func (q *query) text(ctx context.Context, a *assets) ([]byte, error) {
+// text appends to dst the text that the query's conversation is rendered to.
+func (q *query) text(ctx context.Context, a *assets, dst []byte) ([]byte, error) {
 	if q.tools != nil && q.toolsOff && a.model.ExcludeToolsWhenNone {
 		q.tools = nil
 	}
@@ -40,7 +41,7 @@ func (q *query) text(ctx context.Context, a *assets) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := t.Render(ctx, nil, vars)
+	text, err := t.Render(ctx, dst, vars)
 	if err != nil {
 		return nil, renderError(ctx, err)
 	}
@@ -48,6 +49,28 @@ func (q *query) text(ctx context.Context, a *assets) ([]byte, error) {
 		return cutFinal(text, final)
 	}
 	return text, nil
+}
+
+// maxKept bounds the memory that a pooled buffer may hold on to, in bytes.
+const maxKept = 1 << 20
+
+// buffers hold rendered texts, which live only until they are tokenized: without
+// them each request would grow one from nothing.
+type buffers struct{ pool sync.Pool }
+
+func (b *buffers) get() *[]byte {
+	if p, ok := b.pool.Get().(*[]byte); ok {
+		return p
+	}
+	return new([]byte)
+}
+
+func (b *buffers) put(p *[]byte, text []byte) {
+	if cap(text) > maxKept {
+		return
+	}
+	*p = text[:0]
+	b.pool.Put(p)
 }
 
 // renderError says in a fixed phrase why rendering failed. Where the template
@@ -122,7 +145,7 @@ func (a *assets) ids(text []byte, special bool, c cut) ([]uint32, error) {
 	if !utf8.Valid(text) {
 		return nil, errText
 	}
-	const bytesPerToken = 3 // a guess: growing costs less than a second of memory
+	const bytesPerToken = 4 // a guess: few texts have less to a token
 	s := string(text)
 	ids, err := a.tokenizer.Encode(make([]uint32, 0, len(s)/bytesPerToken+1), s, special)
 	if err != nil {

@@ -36,7 +36,7 @@ type entry struct {
 	failed []stamp               // the stamps that err is about; only the reloader reads it
 }
 
-var _ prompt.Source = (*Source)(nil)
+var _ prompt.Local = (*Source)(nil)
 
 // AssetError says which model's files can't be used.
 type AssetError struct {
@@ -126,11 +126,14 @@ func (a *assets) encode(ctx context.Context, api prompt.API, o jsonscan.Object) 
 	if err != nil {
 		return prompt.Encoding{}, err
 	}
-	text, err := q.text(ctx, a)
+	buffer := a.buffers.get()
+	text, err := q.text(ctx, a, (*buffer)[:0])
 	if err != nil {
 		return prompt.Encoding{}, err
 	}
-	if out.Tokens, err = a.ids(text, q.special, q.cut); err != nil {
+	out.Tokens, err = a.ids(text, q.special, q.cut)
+	a.buffers.put(buffer, text)
+	if err != nil {
 		return prompt.Encoding{}, err
 	}
 	out.Count = len(out.Tokens)
@@ -170,6 +173,23 @@ func (a *assets) completions(out prompt.Encoding, o jsonscan.Object) (prompt.Enc
 		return prompt.Encoding{}, errEmpty
 	}
 	return out, nil
+}
+
+// Assets identifies the contents of the files that serve a model, as in
+// [prompt.Encoding]; "" if the model is not served.
+func (s *Source) Assets(model string) string {
+	if e, found := s.models[model]; found {
+		return e.now.Load().hash
+	}
+	return ""
+}
+
+// Token spells a token of a model.
+func (s *Source) Token(model string, id uint32) (string, bool) {
+	if e, found := s.models[model]; found {
+		return e.now.Load().tokenizer.Token(id)
+	}
+	return "", false
 }
 
 // Close ends the watching of files and waits for it. Encode works on. It always
