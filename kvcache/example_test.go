@@ -61,3 +61,49 @@ func ExampleIndex_Import() {
 	// 1 2 <nil>
 	// 2 approximate
 }
+
+// A bound of the index makes it lose what the engine holds. Then it says so.
+func ExampleIndex_Standing() {
+	index := kvcache.NewIndex(kvcache.Options{MaxOrphans: 1})
+	owner := index.Join("worker-0")
+	index.SetStanding(owner, kvcache.Standing{Trust: kvcache.Exact})
+	fmt.Println(index.Standing(owner))
+
+	// Two blocks after one that nobody announced: there is room for one to wait.
+	index.Apply(owner, &kvcache.Event{
+		Kind: kvcache.Stored, Hashes: []kvcache.EngineHash{111, 222}, Tokens: []uint32{1, 2, 3, 4}, BlockSize: 2,
+		Parent: 99, HasParent: true,
+	})
+	fmt.Println(index.Standing(owner))
+
+	// The engine removes the other one: nothing is missing any more.
+	index.Apply(owner, &kvcache.Event{Kind: kvcache.Removed, Hashes: []kvcache.EngineHash{222}})
+	fmt.Println(index.Standing(owner))
+	// Output:
+	// {exact }
+	// {resyncing orphan bound reached}
+	// {exact }
+}
+
+// A follower records how far it has come; another process goes on from there.
+func ExampleIndex_SetPosition() {
+	old := kvcache.NewIndex(kvcache.Options{})
+	owner := old.Join("worker-0")
+	old.Apply(owner, &kvcache.Event{
+		Kind: kvcache.Stored, Hashes: []kvcache.EngineHash{111}, Tokens: []uint32{1, 2}, BlockSize: 2,
+	})
+	old.SetPosition(owner, kvcache.Position{Seq: 41, Proof: 0xfeed, Whole: true})
+	var snapshot bytes.Buffer
+	if err := old.Export(&snapshot); err != nil {
+		fmt.Println(err)
+	}
+
+	index := kvcache.NewIndex(kvcache.Options{})
+	owner = index.Join("worker-0")
+	if _, err := index.Import(&snapshot, nil); err != nil {
+		fmt.Println(err)
+	}
+	at, ok := index.Position(owner)
+	fmt.Println("ask the publisher for message", at.Seq, "and those after it:", ok)
+	// Output: ask the publisher for message 41 and those after it: true
+}

@@ -21,6 +21,10 @@ import (
 //   - Anything that allocates can fail. Allocate first, change then.
 //   - A run's head is found by its key, the blocks after it only through it. So
 //     a block that is not a head comes right after its parent.
+//   - A booked block is in exactly one stretch of its cover, so a booking ends only
+//     through endBooking or with the whole owner.
+//   - What events announced and a bound takes away goes through lose, so that
+//     nothing is lost in silence.
 //
 // The invariants are spelled out, and checked, by Check in export_test.go.
 
