@@ -130,6 +130,12 @@ type ending struct {
 	over     bool // finish was called
 }
 
+// ends makes e end sel.
+func (e *ending) ends(sel *Selection) {
+	e.sel = sel
+	e.reader.WantIDs, _ = sel.parsed.object.Value("return_token_ids").Bool()
+}
+
 // usage is what the response reported so far.
 func (e *ending) usage() Usage {
 	return usageOf(&e.reader)
@@ -154,6 +160,9 @@ func (e *ending) finish(err error) {
 	case errors.Is(err, io.EOF) || e.complete:
 		err = nil
 	default:
+	}
+	if ids := e.reader.PromptIDs(); ids != nil {
+		e.sel.reported(ids)
 	}
 	e.sel.end(e.usage(), err, false)
 }
@@ -204,7 +213,9 @@ type jsonBody struct {
 const maxKept = 8 << 20
 
 func newJSONBody(src io.ReadCloser, sel *Selection) *jsonBody {
-	return &jsonBody{ending: ending{sel: sel}, src: src}
+	b := &jsonBody{src: src}
+	b.ends(sel)
+	return b
 }
 
 func (b *jsonBody) Read(p []byte) (int, error) {
@@ -264,7 +275,8 @@ type streamBody struct {
 }
 
 func newStreamBody(src io.ReadCloser, sel *Selection, swallow bool) *streamBody {
-	b := &streamBody{ending: ending{sel: sel}, src: src, swallow: swallow}
+	b := &streamBody{src: src, swallow: swallow}
+	b.ends(sel)
 	if swallow {
 		b.chunk = make([]byte, readChunk)
 	}

@@ -27,6 +27,11 @@ type Decision struct {
 	// unless TokenSource is "bytes".
 	TokenSource  string `json:"token_source"`
 	PromptTokens int    `json:"prompt_tokens"`
+	// Assets identifies the model's files that token ids were computed from in the
+	// router, Proof says whether they are known to be the engine's: "proven", or "not
+	// proven" where no engine could be asked. Both are "" for ids from elsewhere.
+	Assets string `json:"assets,omitempty"`
+	Proof  string `json:"proof,omitempty"`
 	// Degradations names everything that is less than exact about this decision,
 	// and why.
 	Degradations []string `json:"degradations,omitempty"`
@@ -196,7 +201,11 @@ func degradations(enc *prompt.Encoding) []string {
 		if enc.Source.Exact() && g.Reason == prompt.ReasonAbsent {
 			continue // an endpoint that this engine never had is no loss when another is as exact
 		}
-		out = append(out, fmt.Sprintf("token ids not from %s: %s", g.Source, g.Reason))
+		not := "not "
+		if g.Source == enc.Source {
+			not = "" // they are, and yet something is to be said
+		}
+		out = append(out, fmt.Sprintf("token ids %sfrom %s: %s", not, g.Source, g.Reason))
 	}
 	return out
 }

@@ -255,6 +255,7 @@ func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Tim
 	d := &Decision{
 		API: s.parsed.api.String(), Model: s.parsed.model, Attempt: number, Rule: ev.Plan.Rule,
 		TokenSource: s.enc.Source.String(), PromptTokens: s.enc.Count,
+		Assets: s.enc.Assets, Proof: r.proof(&s.enc),
 		Degradations: degradations(&s.enc), Chosen: -1,
 		Candidates: ev.describe(),
 		Took:       r.opts.now().Sub(began),

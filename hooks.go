@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
 )
 
 // Hooks are observers of a Router. Pass any value that implements one or more of
@@ -27,6 +28,14 @@ type HookOutcome interface {
 // HookTrust is told when the trust in a worker's cache state changes.
 type HookTrust interface {
 	OnTrust(c TrustChange)
+}
+
+// HookPrompt is told of every answered request whose prompt the engine took for
+// other tokens than the router did: an alarm if there is more than a rare one. Ids
+// that are computed here and are not the engine's are then used no more (see
+// [prompt.Prover], whose OnReport says so).
+type HookPrompt interface {
+	OnPromptMismatch(m *prompt.Mismatch)
 }
 
 // HookReap is told of a Selection that its owner forgot to finish and that the
@@ -71,6 +80,7 @@ type hookSet struct {
 	outcome  []HookOutcome
 	trust    []HookTrust
 	reap     []HookReap
+	prompt   []HookPrompt
 	// strangers are the types of what is no hook.
 	strangers []string
 }
@@ -80,6 +90,7 @@ func (h *hookSet) add(v any) {
 	known = addTo(&h.outcome, v) || known
 	known = addTo(&h.trust, v) || known
 	known = addTo(&h.reap, v) || known
+	known = addTo(&h.prompt, v) || known
 	if !known {
 		h.strangers = append(h.strangers, fmt.Sprintf("%T", v))
 	}

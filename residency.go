@@ -18,8 +18,9 @@ import (
 // residency ties workers to owners in the index: it joins and leaves them as the
 // fleet changes, and runs a Follower for every event endpoint.
 type residency struct {
-	index *kvcache.Index
-	opts  *options
+	index  *kvcache.Index
+	opts   *options
+	proofs *proofs
 
 	// homes is copied on write under mu and read without a lock by every pick.
 	homes atomic.Pointer[map[string]*residence]
@@ -116,8 +117,8 @@ func meaning(t kvcache.Trust) string {
 	}
 }
 
-func newResidency(index *kvcache.Index, opts *options) *residency {
-	r := &residency{index: index, opts: opts}
+func newResidency(index *kvcache.Index, opts *options, p *proofs) *residency {
+	r := &residency{index: index, opts: opts, proofs: p}
 	r.homes.Store(&map[string]*residence{})
 	return r
 }
@@ -147,7 +148,8 @@ func (r *residency) onChange(c fleet.Change) {
 				r.index.Clear(o)
 			}
 		}
-	case fleet.Updated: // health and models are read from the Snapshot
+	case fleet.Updated: // what it serves may have changed; health is read from the Snapshot
+		r.proofs.serves(c.Member)
 	default:
 	}
 }
@@ -179,6 +181,7 @@ func (r *residency) add(m *fleet.Member) {
 	next := maps.Clone(*r.homes.Load())
 	next[m.ID()] = r.join(m)
 	r.homes.Store(&next)
+	r.proofs.serves(m)
 }
 
 func (r *residency) remove(id string) {
@@ -191,6 +194,7 @@ func (r *residency) remove(id string) {
 	}
 	r.mu.Unlock()
 	if h != nil {
+		r.proofs.left(id)
 		r.leave(h) // waits for followers, whose hooks may call anything but Close
 	}
 }
@@ -310,7 +314,8 @@ func (r *residency) close() {
 	homes := *r.homes.Load()
 	r.homes.Store(&map[string]*residence{})
 	r.mu.Unlock()
-	for _, h := range homes {
+	for id, h := range homes {
+		r.proofs.left(id)
 		r.leave(h)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +28,7 @@ type Router struct {
 	predictor Predictor
 	index     *kvcache.Index
 	residency *residency
+	proofs    proofs
 	live      liveSet
 	queue     *queue        // nil: requests don't wait
 	scratch   sync.Pool     // of *evaluation
@@ -82,7 +82,8 @@ func New(opts ...Option) (*Router, error) {
 	r.index = kvcache.NewIndex(o.index)
 	r.scratch.New = func() any { return &evaluation{Round: steer.Round{Weights: &r.opts.weights}} }
 	r.keyPool.New = func() any { return new(keys) }
-	r.residency = newResidency(r.index, &r.opts)
+	r.proofs = newProofs(r.encoder)
+	r.residency = newResidency(r.index, &r.opts, &r.proofs)
 	r.residency.watch(o.fleet)
 	r.wg.Go(r.reap)
 	if o.queue != nil {
@@ -239,7 +240,7 @@ func (r *Router) tokenizingEngine(members []*fleet.Member) prompt.Engine {
 	start := int(r.engineAt.Add(1) % math.MaxInt16)
 	for i := range members {
 		m := members[(start+i)%len(members)]
-		e := prompt.Engine{ID: m.ID(), BaseURL: strings.TrimSuffix(m.Worker().URL, "/")}
+		e := engineOf(m)
 		if r.encoder.Available(&e) {
 			return e
 		}

@@ -48,13 +48,15 @@ type Selection struct {
 	touched    atomic.Int64
 	prev, next *Selection
 
-	mu       sync.Mutex
-	waited   time.Duration
-	keys     *keys // until the first token or the end
-	attempt  attempt
-	tried    []string
-	decision *Decision
-	ended    bool
+	mu     sync.Mutex
+	waited time.Duration
+	// promptIDs is what the engine reported as the prompt, nil if it did not.
+	promptIDs []uint32
+	keys      *keys // until the first token or the end
+	attempt   attempt
+	tried     []string
+	decision  *Decision
+	ended     bool
 }
 
 // attempt is the current try on one worker, or on two.
@@ -188,7 +190,7 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 	}
 	s.forget()
 	// Nothing of an attempt that has ended changes any more, but for how it is cut off.
-	a, d, cancel := &s.attempt, s.decision, s.attempt.cancel
+	a, d, cancel, ids := &s.attempt, s.decision, s.attempt.cancel, s.promptIDs
 	s.mu.Unlock()
 
 	r := s.router
@@ -209,6 +211,7 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 	}
 	if reason == nil {
 		r.observeDecode(a, u)
+		r.auditPrompt(s, a, u, ids)
 	}
 	if len(r.opts.hooks.outcome) == 0 {
 		return true
@@ -260,6 +263,13 @@ func (s *Selection) Next(ctx context.Context, cause error) error {
 		}
 	}
 	return nil
+}
+
+// reported keeps the prompt's ids as the engine has them.
+func (s *Selection) reported(ids []uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.promptIDs = ids
 }
 
 // computes is the worker that computes the prompt.
