@@ -48,14 +48,14 @@ it prints is a simulation, not a measurement of any engine.
 Workloads: shared-prefix, multi-turn, control, or a JSONL file (timestamp in ms,
 input_length, output_length, hash_ids of 512-token blocks: Mooncake's format).
 
-Rules: all below, and bound-fifo. kvsteer is this library as it comes;
-kvsteer:NAME=VALUE+NAME=VALUE tries out other objectives: externality, spread,
-evict, arrivals, queue and decode are weights of the request's own prefill as a cost to
-others; progress=1 takes off the work ahead what must be done by now; hold=0.01
-keeps requests in the router while workers are busy (age=0.1 weighs their wait);
-oracle=1 predicts by the engines' true state. random, round-robin, least-requests
-and power-of-two, session-hash, sglang, llm-d and dynamo are what others do, with
-the same knowledge of caches and load.
+Rules: all below, kvsteer-queue, and bound-fifo. kvsteer is this library as it
+comes, kvsteer-queue the same with WithQueue. kvsteer:NAME=VALUE+NAME=VALUE tries
+out others: constant, running, most and waiting are the weights of a request's own
+prefill as a cost to others (docs/routing.md); progress=0 counts work ahead as a
+whole until it is done; oracle=1 predicts by the engines' true state; queue=1
+holds requests in the router while workers are busy, with hold and aging in
+seconds. random, round-robin, least-requests, power-of-two, session-hash, sglang,
+llm-d and dynamo are what others do, with the same knowledge of caches and load.
 
 `
 

@@ -27,6 +27,7 @@ func mean(runs []*simulate.Result) *simulate.Result {
 		func(r *simulate.Result) *float64 { return &r.HitRate },
 		func(r *simulate.Result) *float64 { return &r.Goodput },
 		func(r *simulate.Result) *float64 { return &r.PredictionError },
+		func(r *simulate.Result) *float64 { return &r.Covered },
 	} {
 		sum := 0.0
 		for _, r := range runs {
@@ -69,14 +70,14 @@ func (o *simulation) table(w io.Writer, p point) error {
 	}
 	fmt.Fprintf(w, ": %d requests measured. lowest-ttft sees the engines' true state; bound is no router.\n\n", p.results[0].Requests)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight) //nolint:mnd // two spaces between columns
-	fmt.Fprintln(t, "router\tTTFT mean s\tp50\tp90\tp95\tp99\tITL p50 ms\tE2E p50 s\thit %\tgood/min\tMdAPE %\t")
+	fmt.Fprintln(t, "router\tTTFT mean s\tp50\tp90\tp95\tp99\tITL p50 ms\tE2E p50 s\thit %\tgood/min\tMdAPE %\tp90 covers %\t")
 	for _, r := range p.results {
-		predicted := "-"
+		predicted, covered := "-", "-"
 		if r.PredictionError > 0 {
-			predicted = fmt.Sprintf("%.1f", percent*r.PredictionError)
+			predicted, covered = fmt.Sprintf("%.1f", percent*r.PredictionError), fmt.Sprintf("%.1f", percent*r.Covered)
 		}
-		fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f\t%.2f\t%.1f\t%.1f\t%s\t\n", r.Router,
-			r.Mean, r.P50, r.P90, r.P95, r.P99, r.ITL, r.E2E, percent*r.HitRate, r.Goodput, predicted)
+		fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f\t%.2f\t%.1f\t%.1f\t%s\t%s\t\n", r.Router,
+			r.Mean, r.P50, r.P90, r.P95, r.P99, r.ITL, r.E2E, percent*r.HitRate, r.Goodput, predicted, covered)
 	}
 	fmt.Fprintln(t)
 	return t.Flush()

@@ -37,6 +37,16 @@ func DefaultObjective() Objective {
 	return Objective{Running: defaultRunning, MostRunning: defaultMostRunning, Waiting: defaultWaiting}
 }
 
+// lateConstant: see LateObjective.
+const lateConstant = 0.5
+
+// LateObjective is what a router minimises that holds requests until workers are
+// free. No work piles up on one of them then, and what is left of a prefill's cost
+// is the time that the worker is not free for the next.
+func LateObjective() Objective {
+	return Objective{Constant: lateConstant, Waiting: defaultWaiting}
+}
+
 // others is how often a candidate's prefill counts as a cost to others; fewest
 // comes from [Round.fewest].
 func (o *Objective) others(running int, fewest float64) float64 {

@@ -1,80 +1,134 @@
 package simulate
 
 import (
-	"cmp"
 	"slices"
+	"time"
 
-	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/internal/steer"
 )
 
-// Late is Steer with a queue in the router: a call waits while the worker that
-// it would go to has more than Hold seconds of prefill before it. Calls are
-// looked at in the order of their work, less their age; one that waits counts as
-// work ahead on its worker for those after it, so that not all wait for the same.
+// Late is the product with [kvsteer.WithQueue]: a call waits while the worker that
+// it should go to is at another prompt. One that waits counts as work ahead on
+// that worker for those behind it, so that not all wait for the same.
 type Late struct {
 	*Steer
-	// Hold is in seconds of predicted wait.
-	Hold float64
-	// Age is the seconds of work that a second of waiting outweighs.
-	Age float64
+	// Hold is the predicted wait up to which a call is bound to a busy worker.
+	Hold time.Duration
 
-	promised []promise // by worker
-	order    []ranked
+	line    steer.Line
+	waiters map[*Job]*waiter
+	order   []int
 }
 
-// promise is the work of calls that wait for a worker.
-type promise struct {
-	tokens int
-	pairs  int64
+// waiter is a call that waits for the worker that was best when it was last looked
+// at.
+type waiter struct {
+	steer.Waiter
+
+	worker int
+	promise
 }
 
-type ranked struct {
-	job  int
-	cost float64
-}
+// defaultAging is the router's.
+const defaultAging = 0.05
 
-// newLate makes r hold calls.
-func newLate(r *Steer, hold, age float64) *Late {
-	l := &Late{Steer: r, Hold: hold, Age: age}
-	before := r.Refine
-	r.Refine = func(s *State, f *kvsteer.Features, v *View) {
-		if before != nil {
-			before(s, f, v)
-		}
-		if v.index < len(l.promised) {
-			f.AheadTokens += l.promised[v.index].tokens
-			f.AheadPairs += float64(l.promised[v.index].pairs)
-		}
+// newLate makes r hold calls, with the product's objective unless it has one.
+func newLate(r *Steer, hold time.Duration, aging float64) *Late {
+	if r.Objective == nil {
+		o := steer.LateObjective()
+		r.Objective = &o
 	}
-	return l
+	return &Late{Steer: r, Hold: hold, line: steer.Line{Aging: aging}, waiters: map[*Job]*waiter{}}
 }
 
-// lookahead bounds the waiting calls that are considered.
-const lookahead = 64
+// lookahead is the router's bound of the waiting calls that are considered.
+const lookahead = 16
 
 // Bind implements [Binder].
 func (l *Late) Bind(s *State, waiting []*Job) (job, worker int) {
-	l.order = l.order[:0]
-	l.promised = l.promised[:0]
-	for n, j := range waiting[:min(len(waiting), lookahead)] {
-		s.cluster.look(j)
-		if i := l.Pick(s); i >= 0 {
-			l.order = append(l.order, ranked{n, l.preds[i].Prefill.Seconds() - l.Age*(s.Now-j.Arrived).Seconds()})
+	s.Queued = len(waiting) - 1
+	defer func() { l.promised = l.promised[:0] }()
+	for n, j := range waiting {
+		if l.waiters[j] == nil {
+			if i := l.join(s, j); i >= 0 {
+				return n, i
+			}
 		}
 	}
-	slices.SortStableFunc(l.order, func(a, b ranked) int { return cmp.Compare(a.cost, b.cost) })
-	l.promised = append(l.promised, make([]promise, len(s.Workers))...)
-	for _, o := range l.order {
-		s.cluster.look(waiting[o.job])
-		i := l.Pick(s)
-		p := &l.promised[i]
-		wait := (l.preds[i].TTFT - l.preds[i].Prefill).Seconds()
-		if p.tokens == 0 && (s.Workers[i].Prefilling == 0 || wait <= l.Hold) {
-			return o.job, i
+	now := epoch.Add(s.Now)
+	l.order = l.order[:0]
+	for i, j := range waiting {
+		if l.waiters[j] != nil {
+			l.order = append(l.order, i)
 		}
-		f := &l.feats[i]
-		p.tokens += f.Uncached
-		p.pairs += pairs(f.Uncached, f.Cached)
+	}
+	slices.SortStableFunc(l.order, func(a, b int) int {
+		return l.line.Before(&l.waiters[waiting[a]].Waiter, &l.waiters[waiting[b]].Waiter, now)
+	})
+	l.promised = append(l.promised[:0], make([]promise, len(s.Workers))...)
+	for _, n := range l.order[:min(len(l.order), lookahead)] {
+		j := waiting[n]
+		w := l.waiters[j]
+		i := l.choose(s, j, w)
+		if i < 0 {
+			continue
+		}
+		if l.free(s, i) {
+			delete(l.waiters, j)
+			l.line.Leave(&w.Waiter, true)
+			return n, i
+		}
+		l.promised[i].add(w.promise)
 	}
 	return -1, -1
+}
+
+// join looks at a call that has just come. All that wait are before it: else those
+// that are too far back in the line to be looked at again would wait for a worker
+// that has too much to do already. It returns a worker that is free at once; if
+// there is none the call waits.
+func (l *Late) join(s *State, j *Job) int {
+	l.promised = append(l.promised[:0], make([]promise, len(s.Workers))...)
+	for _, w := range l.waiters {
+		l.promised[w.worker].add(w.promise)
+	}
+	w := &waiter{Waiter: steer.Waiter{Since: epoch.Add(s.Now)}}
+	i := l.choose(s, j, w)
+	switch {
+	case i < 0:
+		return -1
+	case l.free(s, i):
+		return i
+	default:
+		l.waiters[j] = w
+		l.line.Join(&w.Waiter)
+		return -1
+	}
+}
+
+// choose evaluates a call and keeps in w what it came to.
+func (l *Late) choose(s *State, j *Job, w *waiter) int {
+	s.cluster.look(j)
+	i := l.Pick(s)
+	if i < 0 {
+		return i
+	}
+	f := &l.round.Features[i]
+	w.Work, w.worker = l.round.Predictions[i].Prefill, i
+	w.promise = promise{f.Uncached, pairs(f.Uncached, f.Cached)}
+	return i
+}
+
+func (p *promise) add(o promise) {
+	p.tokens += o.tokens
+	p.pairs += o.pairs
+}
+
+// free reports whether the worker just chosen may have one more call.
+func (l *Late) free(s *State, i int) bool {
+	if l.promised[i] != (promise{}) {
+		return false
+	}
+	p := &l.round.Predictions[i]
+	return s.Workers[i].Prefilling == 0 || l.Hold > 0 && p.TTFT-p.Prefill <= l.Hold
 }

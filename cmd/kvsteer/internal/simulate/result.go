@@ -34,8 +34,9 @@ type Result struct {
 	// Took is the virtual time until the last request had finished.
 	Took time.Duration
 	// PredictionError is the median absolute error of predicted TTFT as a share of
-	// the actual one, for rules that predict; 0 for others.
-	PredictionError float64
+	// the actual one, Covered the share of requests within the predicted 90th
+	// percentile, for rules that predict; 0 for others.
+	PredictionError, Covered float64
 }
 
 // sample is one measured request.
@@ -133,8 +134,10 @@ func (r *recorder) result(c *cluster) *Result {
 		}
 		out.Hits = append(out.Hits, rate)
 	}
-	if p, ok := c.rule.(interface{ predictionError() float64 }); ok {
-		out.PredictionError = p.predictionError()
+	if p, ok := c.rule.(interface {
+		predictions() (median, covered float64)
+	}); ok {
+		out.PredictionError, out.Covered = p.predictions()
 	}
 	return out
 }

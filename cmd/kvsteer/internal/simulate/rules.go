@@ -46,6 +46,8 @@ func NewRule(name string, seed uint64) (Rule, error) {
 		return &Bound{FIFO: true}, nil
 	case "kvsteer":
 		return variant(params, seed)
+	case "kvsteer-queue":
+		return newLate(NewSteer(seed), 0, defaultAging), nil
 	default:
 		return nil, fmt.Errorf("no rule %q; there are %s", name, strings.Join(ruleNames[:], ", "))
 	}

@@ -51,8 +51,8 @@ func runSmall(t *testing.T, cfg Config, w *Workload, rule string) *Result {
 
 // every is all rules and the variants that a user can name.
 func every() []string {
-	return append(RuleNames(), "bound-fifo", "kvsteer:externality=2+evict=1+spread=1+arrivals=1+decode=0.1+oracle=1",
-		"kvsteer:hold=0.05", "kvsteer:hold=0.5+age=1")
+	return append(RuleNames(), "bound-fifo", "kvsteer-queue", "kvsteer:constant=2+running=1+most=3+waiting=1+progress=0+oracle=1",
+		"kvsteer:queue=1+hold=0.05", "kvsteer:queue=1+hold=0.5+aging=1")
 }
 
 func TestGolden(t *testing.T) {
@@ -233,7 +233,7 @@ func TestRefusals(t *testing.T) {
 	_, err := Run(ctx, cfg, shared(), &RoundRobin{})
 	require.ErrorIs(t, err, context.Canceled)
 
-	for _, name := range []string{"", "best", "random:x=1", "kvsteer:x=1", "kvsteer:hold", "kvsteer:hold=-1"} {
+	for _, name := range []string{"", "best", "random:x=1", "kvsteer:x=1", "kvsteer:hold", "kvsteer:hold=-1", "kvsteer-queue:hold=1"} {
 		_, err := NewRule(name, 1)
 		require.Error(t, err, name)
 	}

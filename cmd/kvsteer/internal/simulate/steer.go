@@ -7,32 +7,36 @@ import (
 	"time"
 
 	"github.com/kvsteer/kvsteer"
-	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/internal/steer"
 	"github.com/kvsteer/kvsteer/policy"
 )
 
-// Steer is the product: what [kvsteer.Router] does between looking at the fleet
-// and booking its choice, with the same predictor and policy. A test compares
-// the two choice by choice.
+// Steer is the product: the steps of [kvsteer.Router] between looking at the
+// fleet and booking its choice, by the same code, with the same predictor and
+// policy. A test compares the two choice by choice.
 type Steer struct {
 	Predictor kvsteer.Predictor
 	Policy    policy.Policy
+	// Objective is the product's if nil.
+	Objective *steer.Objective
+	// Truth replaces predicted times to first token by what the engine's state says.
+	Truth bool
 	// Rng draws the ties. The router's is seeded with its seed twice.
 	Rng *rand.Rand
-	// Adjust, if not nil, may change what a candidate costs before the policy sees
-	// it, to try out objectives.
-	Adjust func(s *State, c *policy.Candidate, v *View)
-	// Refine, if not nil, may change what is known of a worker before the predictor
-	// sees it.
-	Refine func(s *State, f *kvsteer.Features, v *View)
 
-	cands  []policy.Candidate
-	feats  []kvsteer.Features
-	preds  []kvsteer.Prediction
-	plan   policy.Plan
-	errors []float64
-	// streaks of agreeing (positive) or disagreeing requests, by worker.
-	streaks []int
+	round    steer.Round
+	in       []kvsteer.Features
+	out      []kvsteer.Prediction
+	promised []promise // by worker
+	audits   []steer.Audit
+	errors   []float64
+	covered  int // of those errors, within the predicted 90th percentile
+}
+
+// promise is the work of calls that wait in the router for a worker.
+type promise struct {
+	tokens int
+	pairs  int64
 }
 
 // SimulatedModel is the model name that everything is served under.
@@ -40,8 +44,9 @@ const SimulatedModel = "simulated"
 
 // expectation is what the rule remembers of a choice.
 type expectation struct {
-	features kvsteer.Features
-	ttft     time.Duration
+	features  kvsteer.Features
+	ttft, p90 time.Duration
+	indexed   int
 }
 
 // NewSteer returns the product as it comes.
@@ -55,55 +60,64 @@ func NewSteer(seed uint64) *Steer {
 // Pick implements [Rule].
 func (r *Steer) Pick(s *State) int {
 	r.evaluate(s)
-	if len(r.plan.Order) == 0 {
+	if len(r.round.Plan.Order) == 0 {
 		return -1
 	}
-	return r.plan.Order[0]
+	return r.round.Plan.Order[0]
 }
 
 func (r *Steer) evaluate(s *State) {
-	r.cands, r.feats = r.cands[:0], r.feats[:0]
+	r.round.Reset()
+	r.round.Objective, r.round.Waiting = r.Objective, s.Queued
+	q := steer.Prompt{Model: SimulatedModel, API: "chat", Tokens: s.Call.Prompt}
 	for i := range s.Workers {
 		v := &s.Workers[i]
-		trust := s.Index.Trust(v.Owner)
-		cached, blocks := v.CachedTokens, v.CachedBlocks
-		if trust == kvcache.Suspect || trust == kvcache.Blind {
-			cached, blocks = 0, 0
+		p := steer.Place{
+			Name: v.Name, Instance: v.Name, Class: v.Class,
+			Hit: v.Hit, BlockSize: v.BlockSize, Trust: s.Index.Trust(v.Owner),
+			Prefilling: v.Prefilling, Decoding: v.Decoding,
+			PrefillTokens: v.PrefillTokens, PrefillPairs: v.PrefillPairs,
+			KVUsage: v.KVUsage, ReportAge: v.ReportAge, Tie: r.Rng.Uint32(),
 		}
-		r.cands = append(r.cands, policy.Candidate{
-			Name: v.Name, Instance: v.Name, Type: policy.Local, Model: SimulatedModel,
-			InFlight: v.InFlight, PrefillAhead: v.PrefillTokens, Queued: v.Prefilling,
-			Running: v.Decoding, KVUsage: v.KVUsage,
-			CachedTokens: cached, CachedBlocks: blocks, Trust: trust,
-			Tie: r.Rng.Uint32(),
-		})
-		r.feats = append(r.feats, kvsteer.Features{
-			Model: SimulatedModel, Class: v.Class, Worker: v.Name,
-			Uncached: max(s.Call.Prompt-cached, 0), Cached: cached,
-			AheadTokens: v.PrefillTokens, AheadPairs: float64(v.PrefillPairs), Decoding: v.Decoding,
-			KVUsage: v.KVUsage, ReportAge: v.ReportAge,
-		})
-		if r.Refine != nil {
-			r.Refine(s, &r.feats[i], v)
+		if v.Prefilling > 0 {
+			p.PrefillFor = s.Now - v.PrefillSince
+		}
+		if i < len(r.promised) {
+			p.PromisedTokens, p.PromisedPairs = r.promised[i].tokens, r.promised[i].pairs
+		}
+		r.round.Add(&q, &p)
+	}
+	r.round.Predict((*asks)(r))
+	if r.Truth {
+		for i := range r.round.Candidates {
+			r.round.Candidates[i].PredictedTTFT = trueTTFT(s, i)
 		}
 	}
-	r.preds = slices.Grow(r.preds[:0], len(r.feats))[:len(r.feats)]
-	r.Predictor.Predict(r.feats, r.preds)
-	for i := range r.cands {
-		p := &r.preds[i]
-		r.cands[i].PredictedTTFT, r.cands[i].Externality = p.TTFT, p.Externality
-		r.cands[i].PredictedP90, r.cands[i].PredictedITL, r.cands[i].PredictedE2E = p.P90, p.ITL, p.E2E
-		if r.Adjust != nil {
-			r.Adjust(s, &r.cands[i], &s.Workers[i])
-		}
+	r.round.Choose(&q, r.Policy)
+}
+
+// asks asks the predictor, which has types that users know.
+type asks Steer
+
+// Predict implements [steer.Predictor].
+func (a *asks) Predict(in []steer.Features, out []steer.Prediction) {
+	a.in = a.in[:0]
+	for i := range in {
+		a.in = append(a.in, kvsteer.Features(in[i]))
 	}
-	req := policy.Request{Model: SimulatedModel, API: "chat", PromptTokens: s.Call.Prompt}
-	r.Policy.Evaluate(&req, r.cands, &r.plan)
+	a.out = append(a.out[:0], make([]kvsteer.Prediction, len(in))...)
+	a.Predictor.Predict(a.in, a.out)
+	for i := range out {
+		out[i] = steer.Prediction(a.out[i])
+	}
 }
 
 // Booked implements [Booker].
 func (r *Steer) Booked(j *Job, worker int) {
-	j.note = expectation{features: r.feats[worker], ttft: r.preds[worker].TTFT}
+	p := &r.round.Predictions[worker]
+	j.note = expectation{
+		features: kvsteer.Features(r.round.Features[worker]), ttft: p.TTFT, p90: p.P90, indexed: r.round.Indexed[worker],
+	}
 }
 
 // warmUp is the observations before the predictor's errors count.
@@ -116,12 +130,11 @@ func (r *Steer) FirstToken(j *Job, ttft time.Duration) {
 		return
 	}
 	r.errors = append(r.errors, math.Abs(x.ttft.Seconds()-ttft.Seconds())/max(ttft.Seconds(), 1e-6))
+	if len(r.errors) > warmUp && ttft <= x.p90 {
+		r.covered++
+	}
 	r.Predictor.Observe(&x.features, max(ttft, 1))
 }
-
-// auditStreak is the router's: so many disagreements in a row make an index
-// suspect, so many agreements restore it.
-const auditStreak = 10
 
 // Done implements [Auditor].
 func (r *Steer) Done(s *State, j *Job, cached int) {
@@ -129,55 +142,40 @@ func (r *Steer) Done(s *State, j *Job, cached int) {
 	r.answered(s, j)
 }
 
-// shortAnswer is the router's: of shorter ones the time between tokens says
-// nothing.
-const shortAnswer = 8
-
 // answered lets the predictor learn from a whole answer.
 func (r *Steer) answered(s *State, j *Job) {
 	x, ok := j.note.(expectation)
 	d, learns := r.Predictor.(kvsteer.DecodeObserver)
-	if !ok || !learns {
-		return
+	if ok && learns {
+		d.ObserveDecode(&x.features, steer.Pace(s.Now-j.first, j.Call.Output), j.Call.Output)
 	}
-	var itl time.Duration
-	if n := j.Call.Output; n >= shortAnswer {
-		itl = (s.Now - j.first) / time.Duration(n-1)
-	}
-	d.ObserveDecode(&x.features, itl, j.Call.Output)
 }
 
 // audit is the router's comparison of the cached tokens that engines report with
-// those that the index predicted.
+// those that the index predicted. The simulator has nothing to read anew.
 func (r *Steer) audit(s *State, j *Job, cached int) {
+	x, ok := j.note.(expectation)
+	if !ok || !steer.Tells(cached, x.indexed) {
+		return
+	}
+	if r.audits == nil {
+		r.audits = make([]steer.Audit, len(s.Workers))
+	}
 	v := &s.Workers[j.worker]
-	diff := cached - j.cached
-	agrees := diff < v.BlockSize && -diff < v.BlockSize
-	if r.streaks == nil {
-		r.streaks = make([]int, len(s.Workers))
-	}
-	streak := &r.streaks[j.worker]
-	if agrees != (*streak > 0) {
-		*streak = 0
-	}
-	if agrees {
-		*streak++
-	} else {
-		*streak--
-	}
-	switch trust := s.Index.Trust(v.Owner); {
-	case *streak <= -auditStreak && trust > kvcache.Suspect:
-		s.Index.SetTrust(v.Owner, kvcache.Suspect)
-	case *streak >= auditStreak && trust == kvcache.Suspect:
-		s.Index.SetTrust(v.Owner, kvcache.Exact)
+	agrees := steer.Agrees(cached, x.indexed, v.BlockSize)
+	if to, changed := r.audits[j.worker].Record(agrees, s.Index.Trust(v.Owner)); changed {
+		s.Index.SetTrust(v.Owner, to)
 	}
 }
 
-func (r *Steer) predictionError() float64 {
+// predictions returns the median error of predicted times as a share of the
+// actual ones, and the share of those within the 90th percentile; 0 if too few
+// were made.
+func (r *Steer) predictions() (median, covered float64) {
 	if len(r.errors) <= warmUp {
-		return 0
+		return 0, 0
 	}
 	e := slices.Clone(r.errors[warmUp:])
 	slices.Sort(e)
-	return Quantile(e, 0.5)
+	return Quantile(e, 0.5), float64(r.covered) / float64(len(e))
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ type twins struct {
 	*Steer
 	t        *testing.T
 	router   *kvsteer.Router
-	now      time.Duration
+	now      atomic.Int64 // virtual nanoseconds; the fleet's goroutines look too
 	pending  *kvsteer.Selection
 	selected map[*Job]*kvsteer.Selection
 	choices  int
@@ -38,7 +39,7 @@ type twins struct {
 }
 
 func (w *twins) Pick(s *State) int {
-	w.now = s.Now
+	w.now.Store(int64(s.Now))
 	i := w.Steer.Pick(s)
 	tokens := tokensOf(nil, s.Call.Blocks[:s.Call.Prompt/indexBlock])
 	for len(tokens) < s.Call.Prompt {
@@ -52,9 +53,9 @@ func (w *twins) Pick(s *State) int {
 	})
 	require.NoError(w.t, err)
 	d := sel.Decision()
-	require.Len(w.t, d.Candidates, len(w.cands))
+	require.Len(w.t, d.Candidates, len(w.round.Candidates))
 	for n := range d.Candidates {
-		got, want := w.cands[n], d.Candidates[n].Candidate
+		got, want := w.round.Candidates[n], d.Candidates[n].Candidate
 		require.Equal(w.t, want.Name, got.Name)
 		require.Equal(w.t, want.Tie, got.Tie)
 		require.Equal(w.t, want.CachedTokens, got.CachedTokens, "choice %d, %s", w.choices, want.Name)
@@ -79,13 +80,13 @@ func (w *twins) Booked(j *Job, worker int) {
 }
 
 func (w *twins) FirstToken(j *Job, ttft time.Duration) {
-	w.now = j.first
+	w.now.Store(int64(j.first))
 	w.Steer.FirstToken(j, ttft)
 	w.selected[j].FirstToken()
 }
 
 func (w *twins) Done(s *State, j *Job, _ int) {
-	w.now = s.Now
+	w.now.Store(int64(s.Now))
 	w.answered(s, j)
 	w.selected[j].Done(kvsteer.Usage{Known: true, Output: j.Call.Output})
 	delete(w.selected, j)
@@ -103,14 +104,16 @@ func TestSteerChoosesAsTheRouterDoes(t *testing.T) {
 			Models: []string{SimulatedModel}, BlockSize: indexBlock,
 		})
 	}
+	clock := func() time.Time { return epoch.Add(time.Duration(w.now.Load())) }
 	f, err := fleet.New(fleet.Options{
+		Now:        clock,
 		Discoverer: fleet.Static(described...), HTTPClient: &http.Client{Transport: healthy{}}, ScrapeInterval: -1,
 	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, f.Close()) }()
 	require.Eventually(t, func() bool { return f.Snapshot().Routable() == workers }, 10*time.Second, time.Millisecond)
 	w.router, err = kvsteer.New(kvsteer.WithFleet(f), kvsteer.WithSeed(seed),
-		kvsteer.WithClock(func() time.Time { return epoch.Add(w.now) }))
+		kvsteer.WithClock(clock))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, w.router.Close()) }()
 

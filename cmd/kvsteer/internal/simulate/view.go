@@ -18,8 +18,9 @@ type View struct {
 	// CapacityBlocks is the size of its KV cache.
 	CapacityBlocks int
 
-	// CachedBlocks of the call's prompt are in the index, CachedTokens of it need
-	// not be computed.
+	// Hit is what the index holds of the call's prompt: CachedBlocks of it, so that
+	// CachedTokens need not be computed.
+	Hit                        kvcache.Hit
 	CachedBlocks, CachedTokens int
 	// InFlight is the router's own unfinished requests: Prefilling have no first
 	// token yet, Decoding do. PrefillTokens is what the former had to compute when
@@ -51,6 +52,8 @@ type State struct {
 	Now time.Duration
 	// Call is to be placed.
 	Call *Call
+	// Queued is the other calls that wait in the router.
+	Queued int
 	// Workers must not be changed.
 	Workers []View
 	// Index is the cache index, for rules that ask it for more.
@@ -99,7 +102,8 @@ func (c *cluster) look(j *Job) *State {
 	c.index.Match(j.keys, c.owners, c.hits)
 	for i := range s.Workers {
 		v := &s.Workers[i]
-		v.CachedBlocks = int(c.hits[i].Blocks)
+		v.Hit = c.hits[i]
+		v.CachedBlocks = int(v.Hit.Blocks)
 		v.CachedTokens = kvcache.CachedTokens(v.CachedBlocks, v.BlockSize, j.Call.Prompt, false)
 		if c.cfg.Faults.Stale == 0 {
 			c.scrape(i)
