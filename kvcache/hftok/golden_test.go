@@ -70,6 +70,22 @@ func TestSize(t *testing.T) {
 	}
 }
 
+// Tokens are spelled as the library itself would.
+func TestToken(t *testing.T) {
+	for kind, want := range map[string]string{"bpe": "\u0120router", "wordpiece": "[CLS]", "unigram": "</s>"} {
+		tok := load(t, kind)
+		spelled := map[string]bool{}
+		for id := range tok.Size() {
+			token, ok := tok.Token(uint32(id))
+			assert.True(t, ok, "%s %d", kind, id)
+			spelled[token] = true
+		}
+		assert.True(t, spelled[want], "%s %s", kind, want)
+		_, ok := tok.Token(1 << 30)
+		assert.False(t, ok)
+	}
+}
+
 func TestRefusesText(t *testing.T) {
 	tok := load(t, "bpe")
 	for _, text := range []string{"secret\x00rest", "secret\xff"} {

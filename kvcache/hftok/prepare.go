@@ -8,33 +8,34 @@ import (
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
 )
 
-// prepare returns the file as the library is to read it: without truncation and
+// prepare parses the file and returns it as the library is to read it: without truncation and
 // padding, which some models' files carry over from training, which the library
 // would obey, and which engines turn off. A file whose ids would not be those of
 // an engine is refused.
-func prepare(data []byte) ([]byte, error) {
+func prepare(data []byte) (jsonscan.Object, []byte, error) {
+	var none jsonscan.Object
 	if len(data) == 0 {
-		return nil, &LoadError{Reason: "is empty"}
+		return none, nil, &LoadError{Reason: "is empty"}
 	}
 	if uint64(len(data)) > math.MaxUint32 {
-		return nil, &LoadError{Reason: "is larger than 4 GiB"}
+		return none, nil, &LoadError{Reason: "is larger than 4 GiB"}
 	}
 	file, err := jsonscan.Parse(data, 0)
 	if err != nil {
-		return nil, &LoadError{Reason: "is not a JSON object", Err: err}
+		return none, nil, &LoadError{Reason: "is not a JSON object", Err: err}
 	}
 	for i := range file.Len() {
 		// Which of two counts is not for us to guess.
 		if key, _ := file.Field(i); file.Count(string(key)) > 1 {
-			return nil, &LoadError{Reason: "has a field twice: " + string(key)}
+			return none, nil, &LoadError{Reason: "has a field twice: " + string(key)}
 		}
 	}
 	if hasNUL(file) {
-		return nil, &LoadError{Reason: "has a NUL in a place other than the vocabulary", Err: errors.ErrUnsupported}
+		return none, nil, &LoadError{Reason: "has a NUL in a place other than the vocabulary", Err: errors.ErrUnsupported}
 	}
 	if dropout := file.Value("model").Get("dropout"); dropout.Exists() {
 		if p, ok := dropout.Float(); !ok || p != 0 {
-			return nil, &LoadError{Reason: "model.dropout makes ids random", Err: errors.ErrUnsupported}
+			return none, nil, &LoadError{Reason: "model.dropout makes ids random", Err: errors.ErrUnsupported}
 		}
 	}
 	var e jsonscan.Edit
@@ -45,9 +46,9 @@ func prepare(data []byte) ([]byte, error) {
 	}
 	out, err := e.Apply(file)
 	if err != nil {
-		return nil, &LoadError{Reason: "is not a JSON object", Err: err}
+		return none, nil, &LoadError{Reason: "is not a JSON object", Err: err}
 	}
-	return out, nil
+	return file, out, nil
 }
 
 // hasNUL reports whether there is a NUL where the library's complaints quote what

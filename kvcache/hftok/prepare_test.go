@@ -35,7 +35,7 @@ func TestPrepare(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			in := []byte(c.file)
-			got, err := prepare(in)
+			_, got, err := prepare(in)
 			assert.Equal(t, c.file, string(in), "the caller's file is left alone")
 			if c.want != "" {
 				require.NoError(t, err)
@@ -74,5 +74,19 @@ func TestCheck(t *testing.T) {
 		require.ErrorAs(t, err, &te, "%q", text)
 		assert.Equal(t, want, te, "%q", text)
 		assert.NotContains(t, err.Error(), "short", "no text in an error")
+	}
+}
+
+func TestVocabulary(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string]vocabulary{
+		`{}`: {},
+		`{"model":{"vocab":{"a":0,"\u0120b":7,"bad":-1,"worse":"x"}},"added_tokens":[{"id":7,"content":"<s>"},{"id":9},3]}`: {0: "a", 7: "<s>"},
+		`{"model":{"vocab":[["a",-1.5],["b",0],7,["d",1]]}}`:                                                                {0: "a", 1: "b", 3: "d"},
+		`{"model":{"vocab":7},"added_tokens":{}}`:                                                                           {},
+	} {
+		o, _, err := prepare([]byte(file))
+		require.NoError(t, err)
+		assert.Equal(t, want, readVocabulary(o), file)
 	}
 }

@@ -77,7 +77,7 @@ func (p pair) compare(t testing.TB, text string, special bool) {
 // Both give the same ids for seeded texts and for long ones. SIDEBYSIDE is how
 // many texts for each family; internal/e2e/tokenizer compares a million.
 func TestSideBySide(t *testing.T) {
-	texts := 1000
+	texts := 300
 	if s := os.Getenv("SIDEBYSIDE"); s != "" {
 		var err error
 		texts, err = strconv.Atoi(s)
@@ -85,6 +85,13 @@ func TestSideBySide(t *testing.T) {
 	}
 	run := func(name string, p pair, texts int) {
 		t.Run(name, func(t *testing.T) {
+			require.Equal(t, p.pure.Size(), p.rust.Size())
+			for id := range uint32(p.rust.Size()) {
+				want, known := p.pure.Token(id)
+				got, found := p.rust.Token(id)
+				require.Equal(t, known, found, id)
+				require.Equal(t, want, got, id)
+			}
 			g := newTexts(1)
 			for i := range texts {
 				p.compare(t, g.next(40), i%2 == 0)

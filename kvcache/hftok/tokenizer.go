@@ -13,6 +13,7 @@ import (
 // use; a Tokenizer must not be copied.
 type Tokenizer struct {
 	size    int
+	tokens  vocabulary
 	cleanup runtime.Cleanup
 
 	mu     sync.RWMutex // held for reading while the library uses native
@@ -30,7 +31,7 @@ func Load(data []byte) (*Tokenizer, error) {
 	if err := supported(); err != nil {
 		return nil, err
 	}
-	data, err := prepare(data)
+	file, data, err := prepare(data)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +39,7 @@ func Load(data []byte) (*Tokenizer, error) {
 	if err != nil {
 		return nil, &LoadError{Reason: err.Error(), Err: err}
 	}
-	t := &Tokenizer{native: n, size: sizeOf(n)}
+	t := &Tokenizer{native: n, size: sizeOf(n), tokens: readVocabulary(file)}
 	t.cleanup = runtime.AddCleanup(t, free, n)
 	return t, nil
 }
@@ -98,6 +99,13 @@ func check(text string) error {
 
 // Size is the number of tokens, added ones included.
 func (t *Tokenizer) Size() int { return t.size }
+
+// Token returns the token with an id, as the file spells it: in byte-level models
+// with characters that stand for bytes.
+func (t *Tokenizer) Token(id uint32) (string, bool) {
+	token, ok := t.tokens[id]
+	return token, ok
+}
 
 // Close waits for the calls of Encode in progress, and frees the library's
 // memory. Encode returns [ErrClosed] afterwards. Closing again does nothing. It
