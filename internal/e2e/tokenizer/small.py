@@ -92,3 +92,13 @@ def holes(t):
 
 
 save("holes.json", chars()[0], lambda t: (chars()[1](t), holes(t)))
+
+
+def letters():
+    """No merges; the last byte of a word has a token of its own, so ids show the words."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocab = {c: i for i, c in enumerate(alphabet + [c + "</w>" for c in alphabet])}
+    return Tokenizer(models.BPE(vocab=vocab, merges=[], end_of_word_suffix="</w>"))
+
+
+save("letters.json", letters())

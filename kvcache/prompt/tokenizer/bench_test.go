@@ -34,11 +34,11 @@ func paragraphs(text string, size int) string {
 	return b.String()
 }
 
-func benchmarkEncode(b *testing.B, text string) {
+// benchmarkEncode encodes without the cache of segments, which would find the whole text.
+func benchmarkEncode(b *testing.B, text string, o Options) {
 	for _, name := range families {
 		b.Run(name, func(b *testing.B) {
-			// Without the cache of segments: it would find the whole text.
-			t := realTokenizer(b, name, Options{})
+			t := realTokenizer(b, name, o)
 			t.segments = nil
 			ids, err := t.Encode(nil, text, false)
 			if err != nil {
@@ -56,6 +56,19 @@ func benchmarkEncode(b *testing.B, text string) {
 	}
 }
 
-func BenchmarkEncodeEnglish(b *testing.B) { benchmarkEncode(b, paragraphs(englishText, 100_000)) }
+func BenchmarkEncodeEnglish(b *testing.B) {
+	benchmarkEncode(b, paragraphs(englishText, 100_000), Options{})
+}
 
-func BenchmarkEncodeChinese(b *testing.B) { benchmarkEncode(b, paragraphs(chineseText, 100_000)) }
+func BenchmarkEncodeChinese(b *testing.B) {
+	benchmarkEncode(b, paragraphs(chineseText, 100_000), Options{})
+}
+
+// Every word is new: what the first text of its kind costs.
+func BenchmarkUncachedEnglish(b *testing.B) {
+	benchmarkEncode(b, paragraphs(englishText, 100_000), Options{CacheBytes: -1})
+}
+
+func BenchmarkUncachedChinese(b *testing.B) {
+	benchmarkEncode(b, paragraphs(chineseText, 100_000), Options{CacheBytes: -1})
+}

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -40,7 +41,8 @@ func (c *component) fail(err error) {
 	if c.err != nil {
 		return
 	}
-	if e, ok := err.(*LoadError); ok && e.Type == "" {
+	var e *LoadError
+	if errors.As(err, &e) && e.Type == "" {
 		e.Type = c.kind
 	}
 	c.err = err

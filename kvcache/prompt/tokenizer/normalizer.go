@@ -122,15 +122,24 @@ func (r replace) apply(dst, text []byte, w *work) ([]byte, bool, error) {
 			}
 			dst = append(append(dst, text[:i]...), r.content...)
 			text = text[i+len(r.literal):]
+			if len(dst) > maxText {
+				return dst, false, ErrTooLong
+			}
 		}
 	}
 	w.at = (*r.alphabet).Atoms(w.at[:0], text)
 	w.fresh = false
+	w.rx.Begin(len(w.at))
 	last := 0
 	err := eachMatch(&w.rx, r.re, w.at, func(lo, hi int) {
-		dst = append(append(dst, text[last:lo]...), r.content...)
+		if len(dst) <= maxText { // else it is refused below
+			dst = append(append(dst, text[last:lo]...), r.content...)
+		}
 		last = hi
 	})
+	if err == nil && len(dst) > maxText {
+		err = ErrTooLong
+	}
 	return append(dst, text[last:]...), false, err
 }
 

@@ -123,13 +123,12 @@ func (l *loader) loadByteLevel(c *component) {
 type prefixSpace struct{}
 
 func (prefixSpace) run(w *work) error {
-	w.rewrite(func(dst, piece []byte) []byte {
+	return w.rewrite(func(dst, piece []byte) []byte {
 		if len(piece) > 0 && piece[0] != ' ' {
 			dst = append(dst, ' ')
 		}
 		return append(dst, piece...)
 	})
-	return nil
 }
 
 // byteMap spells the bytes of each piece as characters; unmap turns them back. The map is
@@ -137,13 +136,12 @@ func (prefixSpace) run(w *work) error {
 type byteMap struct{ alphabet *[256]rune }
 
 func (b byteMap) run(w *work) error {
-	w.rewrite(func(dst, piece []byte) []byte {
+	return w.rewrite(func(dst, piece []byte) []byte {
 		for _, c := range piece {
 			dst = utf8.AppendRune(dst, b.alphabet[c])
 		}
 		return dst
 	})
-	return nil
 }
 
 type unmap struct{ bytes map[rune]byte }
@@ -157,7 +155,7 @@ func newUnmap(alphabet *[256]rune) unmap {
 }
 
 func (u unmap) run(w *work) error {
-	w.rewrite(func(dst, piece []byte) []byte {
+	return w.rewrite(func(dst, piece []byte) []byte {
 		for i := 0; i < len(piece); {
 			r, size := utf8.DecodeRune(piece[i:])
 			dst = append(dst, u.bytes[r])
@@ -165,7 +163,6 @@ func (u unmap) run(w *work) error {
 		}
 		return dst
 	})
-	return nil
 }
 
 // finishStages puts the byte map where it belongs, if it is needed.
@@ -224,7 +221,7 @@ func (l *loader) loadMetaspace(c *component) {
 
 func (m metaspace) run(w *work) error {
 	i := -1
-	w.rewrite(func(dst, piece []byte) []byte {
+	return w.rewrite(func(dst, piece []byte) []byte {
 		i++
 		if len(piece) == 0 {
 			return dst
@@ -242,5 +239,4 @@ func (m metaspace) run(w *work) error {
 			piece = piece[n+1:]
 		}
 	})
-	return nil
 }

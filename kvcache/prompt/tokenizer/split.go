@@ -49,6 +49,7 @@ func (s *splitter) run(w *work) error {
 	var at []byte
 	if s.re != nil {
 		at = w.atoms(*s.alphabet)
+		w.rx.Begin(len(at))
 	}
 	out := w.spare[:0]
 	for _, p := range w.spans {
@@ -184,9 +185,8 @@ func (s *splitter) apply(out []span, all []found) []span {
 }
 
 // eachMatch calls f with every match, as Oniguruma's iterator finds them: an empty match
-// right after another is skipped.
+// right after another is skipped. The matcher's budget is the caller's.
 func eachMatch(m *rx.Matcher, re *rx.Regexp, at []byte, f func(lo, hi int)) error {
-	m.Begin(len(at))
 	from, last := 0, -1
 	for from <= len(at) {
 		lo, hi, err := m.Find(re, at, from)

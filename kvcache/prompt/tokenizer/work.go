@@ -23,7 +23,6 @@ type work struct {
 	first  bool // text begins where the input begins
 	rx     rx.Matcher
 	bpe    bpe.Scratch
-	ids    []uint32
 }
 
 // found is a stretch of a piece, and whether the pattern matched it.
@@ -59,15 +58,21 @@ func (w *work) atoms(a *rx.Alphabet) []byte {
 }
 
 // rewrite starts a new text; the result of f becomes the spans' text.
-func (w *work) rewrite(f func(dst, piece []byte) []byte) {
+func (w *work) rewrite(f func(dst, piece []byte) []byte) error {
 	w.turn ^= 1
 	out := w.stages[w.turn][:0]
 	for i, s := range w.spans {
 		lo := len(out)
-		out = f(out, w.text[s.lo:s.hi])
+		if out = f(out, w.text[s.lo:s.hi]); len(out) > maxRewritten {
+			return ErrTooLong
+		}
 		w.spans[i] = span{int32(lo), int32(len(out))}
 	}
 	w.stages[w.turn] = out
 	w.text = out
 	w.fresh = false
+	return nil
 }
+
+// maxRewritten keeps positions within 32 bits.
+const maxRewritten = 1 << 30

@@ -32,6 +32,7 @@ type options struct {
 	seed           uint64
 	show           int
 	variants       string
+	patterns       int
 	golden         *golden
 }
 
@@ -48,6 +49,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "seed of the texts")
 	flag.IntVar(&o.show, "show", 5, "differences to print for each tokenizer")
 	flag.StringVar(&o.variants, "variants", "", "a folder with variants.json: compare these instead")
+	flag.IntVar(&o.patterns, "patterns", 0, "with -variants: compare so many random patterns instead, on the first variant's base")
 	file := flag.String("golden", "", "write the texts and what the Rust code makes of them to this file")
 	flag.Parse()
 	if *file != "" {
@@ -96,6 +98,11 @@ func list(o options, names []string, tmp string) ([]subject, error) {
 		if err != nil {
 			return nil, err
 		}
+		if o.patterns > 0 {
+			if all, err = corpus.New(o.seed, nil, nil).Patterns(o.variants, o.patterns); err != nil {
+				return nil, err
+			}
+		}
 		for _, v := range all {
 			if len(names) > 0 && !slices.Contains(names, v.Name) {
 				continue
@@ -139,6 +146,10 @@ func compare(out io.Writer, s subject, o options) (differ int, err error) {
 		return 0, fmt.Errorf("%w (run scripts/tokenizer-files.sh)", err)
 	}
 	t, err := tokenizer.Load(data, tokenizer.Options{})
+	if o.patterns > 0 && errors.Is(err, tokenizer.ErrUnsupported) {
+		fmt.Fprintf(out, "%-12s %v\n", name, err)
+		return 0, nil // most random patterns have something that is refused
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -159,6 +170,9 @@ func compare(out io.Writer, s subject, o options) (differ int, err error) {
 		items := make([]oracle.Item, min(frame, o.n-done))
 		for i := range items {
 			items[i] = oracle.Item{Text: src.Text(), Special: i%2 == 1}
+			if o.patterns > 0 {
+				items[i].Text = src.Short()
+			}
 		}
 		if err := short.add(out, t, rust, items, o, name); err != nil {
 			return 0, err

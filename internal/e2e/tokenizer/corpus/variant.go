@@ -11,6 +11,8 @@ import (
 type Variant struct {
 	Name string
 	File []byte // its tokenizer.json
+
+	Pattern string // if it is one of Patterns
 }
 
 // Variants makes the tokenizers that variants.json of a folder describes: each names a
@@ -74,4 +76,31 @@ func variant(dir string, patch map[string]json.RawMessage) (v Variant, err error
 	}
 	v.File, err = json.Marshal(file)
 	return v, err
+}
+
+// Patterns makes n tokenizers that split by random patterns.
+func (s *Source) Patterns(dir string, n int) ([]Variant, error) {
+	out := make([]Variant, 0, n)
+	for i := range n {
+		pattern := s.Pattern()
+		pre, err := json.Marshal(map[string]any{"type": "Sequence", "pretokenizers": []any{
+			map[string]any{
+				"type": "Split", "pattern": map[string]string{"Regex": pattern}, "invert": s.one(2),
+				"behavior": s.pick([]string{"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"}),
+			},
+			map[string]any{"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false},
+		}})
+		if err != nil {
+			return nil, err
+		}
+		v, err := variant(dir, map[string]json.RawMessage{
+			"name": fmt.Appendf(nil, "%q", fmt.Sprintf("pattern-%d", i)), "base": json.RawMessage(`"letters"`), "pre_tokenizer": pre,
+		})
+		if err != nil {
+			return nil, err
+		}
+		v.Pattern = pattern
+		out = append(out, v)
+	}
+	return out, nil
 }

@@ -12,6 +12,7 @@ const (
 	opAlt       // one of alts
 	opLook      // the program at sub matches here, or not
 	opAtomic    // the program at sub, without giving anything back
+	opBehind    // the character before is of mask, or not
 	opAnchor
 	opFail
 )
@@ -19,7 +20,7 @@ const (
 // A node is one instruction; next follows it.
 type node struct {
 	op     op
-	negate bool   // opLook
+	negate bool   // opLook, opBehind
 	keep   bool   // opRun: nothing is ever given back
 	kind   anchor // opAnchor
 	next   int32
@@ -86,6 +87,8 @@ func (c *Compiler) collect(e expr) {
 		c.collect(e.item)
 	case exprAtomic:
 		c.collect(e.item)
+	case exprBehind:
+		c.id(e.set)
 	case exprAnchor:
 		c.id(anchorSet(e.kind))
 	}
@@ -179,6 +182,8 @@ func (g *generator) emit(e expr, next int32) int32 {
 		return g.repeat(e, next)
 	case exprLook:
 		return g.add(node{op: opLook, negate: e.negate, sub: g.emit(e.item, 0), next: next})
+	case exprBehind:
+		return g.add(node{op: opBehind, negate: e.negate, mask: g.mask(e.set), next: next})
 	case exprAtomic:
 		return g.add(node{op: opAtomic, sub: g.emit(e.item, 0), next: next})
 	case exprAnchor:
@@ -256,7 +261,7 @@ func (g *generator) firstOf(i int32) uint64 {
 		for _, a := range n.alts {
 			f |= g.firstOf(a)
 		}
-	case opLook, opAnchor:
+	case opLook, opBehind, opAnchor:
 		f = g.firstOf(n.next)
 	case opAtomic:
 		f = g.firstOf(n.sub)

@@ -9,10 +9,10 @@ import (
 var ErrBudget = errors.New("rx: the pattern takes too long on this text")
 
 // Steps that a scan may take: enough for any pattern that looks at each character a few
-// dozen times.
+// dozen times, or that is quadratic on words of some thousand characters.
 const (
 	stepsPerByte = 64
-	stepsAtLeast = 4096
+	stepsAtLeast = 1 << 20
 )
 
 // Matcher holds what matching needs besides the pattern. Its zero value is ready.
@@ -122,6 +122,8 @@ func (m *Matcher) run(re *Regexp, start int32, at []byte, pos int) (int, error) 
 			} else if ok = end >= 0; ok {
 				pos = end
 			}
+		case opBehind:
+			ok = n.follows(at, pos) != n.negate
 		case opAnchor:
 			ok = n.holds(at, pos)
 		case opFail:
@@ -215,16 +217,19 @@ func (n *node) holds(at []byte, pos int) bool {
 	case textEndOrLast:
 		return pos == len(at) || pos == len(at)-1 && in(pos)
 	default: // word boundaries
-		before, here := false, pos < len(at) && in(pos)
-		if pos > 0 {
-			i := pos - 1
-			for at[i] == tailAtom {
-				i--
-			}
-			before = in(i)
-		}
-		return (before != here) == (n.kind == wordBoundary)
+		here := pos < len(at) && in(pos)
+		return (n.follows(at, pos) != here) == (n.kind == wordBoundary)
 	}
+}
+
+// follows says whether the character before pos is of the mask.
+func (n *node) follows(at []byte, pos int) bool {
+	if pos == 0 {
+		return false
+	}
+	for pos--; at[pos] == tailAtom; pos-- {
+	}
+	return n.mask>>(at[pos]&tailAtom)&1 != 0
 }
 
 // Next returns where the character of at that begins at pos ends; beyond the end of at it

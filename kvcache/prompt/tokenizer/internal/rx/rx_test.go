@@ -69,6 +69,7 @@ func TestMatches(t *testing.T) {
 		{`\x41\u00e9\x{1F600}\t`, "Aé😀\t", []string{"Aé😀\t"}},
 		{`\p{N}{1,3}`, "12345", []string{"123", "45"}},
 		{`[一-龥]+`, "中文a龦", []string{"中文"}},
+		{`(?<=\p{N})[a-z]|(?<![a-z])é`, "1a2bcéé", []string{"a", "b", "é"}},
 		{`(?:x|y(?=z))+`, "xxyzxy", []string{"xxy", "x"}},
 	} {
 		t.Run(c.pattern, func(t *testing.T) { require.Equal(t, c.want, all(t, c.pattern, c.text)) })
@@ -77,7 +78,7 @@ func TestMatches(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for _, pattern := range []string{
-		`(a`, `a)`, `[a`, `[]a]`, `*a`, `a**?b(`, `\1`, `(?<n>a)`, `(?<=a)b`, `(?<!a)b`, `(?m:a)`, `(?i)a`, `\k<n>`, `\R`, `\X`,
+		`(a`, `a)`, `[a`, `[]a]`, `*a`, `a**?b(`, `\1`, `(?<n>a)`, `(?<=ab)c`, `(?<!a|b)c`, `(?<=a)+b`, `(?m:a)`, `(?i)a`, `\k<n>`, `\R`, `\X`,
 		`(?:a*)*`, `(?:a|b?)+`, `a{3,2}`, `a{x}`, `a{99999}`, `\p{Nonsense}`, `\p{rust:mark}`, `\p`, `[[:nonsense:]]`, `\xC3`,
 		`[z-a]`, `[a-\d]`, `[a&&]`, `[&&a]`, `(?i:é)`, `(?i:ss)`, `(?i:xfl)`, `(?i:[à-ü])`, `a{2}?`, `\é`, "\xff", `^*`, `(?=a)+`,
 		strings.Repeat("(", 100) + strings.Repeat(")", 100), strings.Repeat("[", 100) + "a" + strings.Repeat("]", 100),

@@ -27,6 +27,10 @@ type (
 		item   expr
 		negate bool
 	}
+	exprBehind struct { // the character before
+		set    set
+		negate bool
+	}
 	exprAtomic struct{ item expr }
 	exprAnchor struct{ kind anchor }
 )
@@ -53,6 +57,7 @@ const (
 
 func (exprSet) nullable() bool      { return false }
 func (exprLook) nullable() bool     { return true }
+func (exprBehind) nullable() bool   { return true }
 func (exprAnchor) nullable() bool   { return true }
 func (e exprAtomic) nullable() bool { return e.item.nullable() }
 func (e exprRepeat) nullable() bool { return e.min == 0 || e.item.nullable() }
@@ -211,7 +216,7 @@ func (p *parser) quantifiers(e expr) (expr, error) {
 			r.mode = possessive
 		}
 		switch e.(type) {
-		case exprLook, exprAnchor:
+		case exprLook, exprBehind, exprAnchor:
 			return nil, p.refuse("quantifier after an assertion")
 		}
 		if r.max < 0 && e.nullable() {
@@ -311,6 +316,10 @@ func (p *parser) group() (expr, error) {
 		wrap = func(e expr) expr { return exprLook{item: e} }
 	case p.accept("?!"):
 		wrap = func(e expr) expr { return exprLook{item: e, negate: true} }
+	case p.accept("?<="):
+		wrap = func(e expr) expr { return p.behind(e, false) }
+	case p.accept("?<!"):
+		wrap = func(e expr) expr { return p.behind(e, true) }
 	case p.accept("?>"):
 		wrap = func(e expr) expr { return exprAtomic{e} }
 	case p.accept("?i:"):
@@ -326,7 +335,18 @@ func (p *parser) group() (expr, error) {
 		return nil, p.refuse("a closing parenthesis is missing")
 	}
 	p.fold = fold
-	return wrap(e), nil
+	if e = wrap(e); e == nil {
+		return nil, p.refuse("looking behind for more than one character")
+	}
+	return e, nil
+}
+
+// behind makes a look at the character before, nil if e is anything else than a class.
+func (p *parser) behind(e expr, negate bool) expr {
+	if s, ok := e.(exprSet); ok {
+		return exprBehind{s.set, negate}
+	}
+	return nil
 }
 
 func firstRunes(s string) string {
