@@ -15,6 +15,9 @@ type builtin struct {
 // call binds a to the parameters and calls fn with one positional argument for
 // each; those left out are nil.
 func (b *builtin) call(st *state, a args) (Value, error) {
+	if b.fn == nil {
+		return nil, unsupported("%s", b.name)
+	}
 	if b.variadic || len(a.kw) == 0 && len(a.pos) == len(b.params) {
 		return b.fn(st, a)
 	}

@@ -176,6 +176,8 @@ func hashKey(v Value) (any, bool) {
 		return undefKey{}, true
 	case *Tuple:
 		return hashTuple(v)
+	case *dictView:
+		return v, v.kind == viewValues
 	case *List, *Dict:
 		return nil, false
 	default:

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"strings"
+	"unicode/utf8"
 )
 
 func filterUpper(st *state, a args) (Value, error)      { return st.softMap(a.pos[0], upper) }
@@ -343,6 +344,9 @@ func filterURLEncode(st *state, a args) (Value, error) {
 		if err := st.grow(3 * len(s)); err != nil {
 			return nil, err
 		}
+		if !utf8.ValidString(s) {
+			return nil, errSurrogate()
+		}
 		return String(quoteURL(s, false)), nil
 	}
 	src := a.pos[0]
@@ -374,6 +378,9 @@ func filterURLEncode(st *state, a args) (Value, error) {
 			if texts[i], err = st.str(kv[i]); err != nil {
 				return nil, err
 			}
+			if !utf8.ValidString(texts[i]) {
+				return nil, errSurrogate()
+			}
 			if err := st.grow(3 * len(texts[i])); err != nil {
 				return nil, err
 			}
@@ -382,6 +389,8 @@ func filterURLEncode(st *state, a args) (Value, error) {
 	}
 	return String(strings.Join(parts, "&")), nil
 }
+
+func errSurrogate() error { return raise(valueError, "lone surrogates can't be encoded") }
 
 func quoteURL(s string, query bool) string {
 	const hex = "0123456789ABCDEF"

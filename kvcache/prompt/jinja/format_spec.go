@@ -298,6 +298,9 @@ func (p spec) finite(f float64) string {
 		}
 		return s
 	case '%':
+		if math.IsInf(f*100, 0) {
+			return "inf%"
+		}
 		s := strconv.FormatFloat(f*100, 'f', precision, 64)
 		if p.alt && precision == 0 {
 			s += "."
@@ -329,12 +332,16 @@ func general(f float64, precision int, alt, keepPoint bool) string {
 	if e < minFixedExp || e >= max(limit, 0) && !(keepPoint && e < precision-1) && e >= limit {
 		if !alt {
 			mantissa = trimFraction(mantissa)
+		} else if !strings.Contains(mantissa, ".") {
+			mantissa += "."
 		}
 		return fixExponent(mantissa + "e" + exp)
 	}
 	s = strconv.FormatFloat(f, 'f', precision-1-e, 64)
 	if !alt {
 		s = trimFraction(s)
+	} else if !strings.Contains(s, ".") {
+		s += "."
 	}
 	if keepPoint && !strings.Contains(s, ".") {
 		s += ".0"
@@ -362,5 +369,8 @@ func fixExponent(s string) string {
 }
 
 func formatFixed(f float64, precision int) string {
+	if math.IsInf(f, 0) || math.IsNaN(f) {
+		return floatRepr(f)
+	}
 	return strconv.FormatFloat(f, 'f', precision, 64)
 }

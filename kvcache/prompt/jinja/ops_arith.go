@@ -85,9 +85,6 @@ func (st *state) binary(op binOp, l, r Value) (Value, error) {
 	if isString(l) && op == opMod {
 		return st.percent(l, r)
 	}
-	if u, ok := r.(*Undefined); ok && op != opMul {
-		return nil, u.fail()
-	}
 	switch op {
 	case opAdd:
 		if v, ok, err := st.addSequences(l, r); ok {
@@ -97,7 +94,13 @@ func (st *state) binary(op binOp, l, r Value) (Value, error) {
 		if v, ok, err := st.repeat(l, r); ok {
 			return v, err
 		}
-	case opSub, opDiv, opFloorDiv, opMod, opPow, opAnd, opOr:
+	case opSub:
+		if view, ok := l.(*dictView); ok && view.kind != viewValues {
+			if _, err := st.iter(r); err == nil {
+				return nil, unsupported("sets")
+			}
+		}
+	case opDiv, opFloorDiv, opMod, opPow, opAnd, opOr:
 	}
 	if u, ok := r.(*Undefined); ok {
 		return nil, u.fail()
@@ -288,11 +291,46 @@ func powFloats(a, b float64) (Value, error) {
 	if a < 0 && !math.IsInf(a, 0) && !math.IsInf(b, 0) && b != math.Trunc(b) && !math.IsNaN(b) {
 		return nil, unsupported("complex numbers")
 	}
-	f := math.Pow(a, b)
+	f, ok := exactPow(a, b)
+	if !ok {
+		return nil, unsupported("power with a fraction")
+	}
 	if math.IsInf(f, 0) && !math.IsInf(a, 0) && !math.IsInf(b, 0) {
 		return nil, raise(overflowError, "result too large")
 	}
 	return Float(f), nil
+}
+
+// exactPow is the power rounded once, as C's pow yields it in all but rare cases;
+// Go's is less exact. It knows whole exponents and square roots.
+func exactPow(a, b float64) (float64, bool) {
+	const (
+		precision = 256
+		maxWhole  = 1 << 20
+	)
+	switch {
+	case a == 0 || a == 1 || math.IsInf(a, 0) || math.IsNaN(a) || b == 0 || math.IsInf(b, 0) || math.IsNaN(b):
+		return math.Pow(a, b), true
+	case b == 0.5:
+		return math.Sqrt(a), true
+	case b != math.Trunc(b) || math.Abs(b) > maxWhole:
+		return 0, false
+	}
+	result := new(big.Float).SetPrec(precision).SetInt64(1)
+	factor := new(big.Float).SetPrec(precision).SetFloat64(a)
+	for n := int(math.Abs(b)); n > 0; n >>= 1 {
+		if n&1 == 1 {
+			result.Mul(result, factor)
+		}
+		if n > 1 {
+			factor.Mul(factor, factor)
+		}
+	}
+	if b < 0 {
+		result.Quo(new(big.Float).SetPrec(precision).SetInt64(1), result)
+	}
+	f, _ := result.Float64()
+	return f, true
 }
 
 // addSequences concatenates strings, lists and tuples; ok is false for others.

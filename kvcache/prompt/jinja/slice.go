@@ -80,6 +80,8 @@ func (st *state) slice(v Value, bounds [3]Value) (Value, error) {
 			return nil, unsupported("range with a very large step")
 		}
 		return &rangeValue{v.start + start*v.step, v.start + stop*v.step, v.step * step}, nil
+	case *dictType:
+		return nil, unsupported("a slice of the class dict")
 	case *Undefined:
 		return nil, v.fail()
 	default:

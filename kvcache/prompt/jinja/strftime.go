@@ -4,13 +4,18 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
-// strftime formats a naive local time as Python does on Linux, in the C locale: a
-// time zone prints as nothing.
+// strftime formats a naive local time as Python does with the GNU C library, in
+// the C locale: a time zone prints as nothing. Conversions with a width, with E or
+// O or with several flags depend on the library's version, so they are refused.
 func strftime(t time.Time, format string) (string, error) {
 	if strings.Contains(format, "\x00") {
 		return "", raise(valueError, "embedded null character")
+	}
+	if !utf8.ValidString(format) {
+		return "", errSurrogate()
 	}
 	var b strings.Builder
 	for i := 0; i < len(format); i++ {
@@ -18,123 +23,75 @@ func strftime(t time.Time, format string) (string, error) {
 			b.WriteByte(format[i])
 			continue
 		}
-		d, n := readDirective(format[i+1:])
-		if n == 0 {
-			// A lone % at the end, or with modifiers only, stays.
-			b.WriteString(format[i:])
+		if i++; i >= len(format) {
+			b.WriteByte('%') // a lone % at the end stays
 			break
 		}
-		s, ok := d.format(t)
+		var flag byte
+		if strings.IndexByte("-_0^#", format[i]) >= 0 {
+			flag = format[i]
+			if i++; i >= len(format) {
+				return "", unsupported("strftime format")
+			}
+		}
+		s, ok := strftimeOne(t, format[i], flag)
 		if !ok {
-			s = format[i : i+1+n]
+			return "", unsupported("strftime format")
 		}
 		b.WriteString(s)
-		i += n
 	}
 	return b.String(), nil
 }
 
-// directive is one conversion: %[flags][width][E or O]letter.
-type directive struct {
-	letter byte
-	pad    byte // '-', '_', '0' or 0 for the letter's own
-	upper  bool // ^
-	swap   bool // #
-	width  int
-}
-
-// readDirective reads what follows a %, and returns its length, 0 if it is cut.
-func readDirective(s string) (directive, int) {
-	var d directive
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '-' || c == '_' || c == '0' && d.width == 0:
-			d.pad = c
-		case c == '^':
-			d.upper = true
-		case c == '#':
-			d.swap = true
-		case isDigit(c):
-			const maxWidth = 1000
-			d.width = min(d.width*10+int(c-'0'), maxWidth)
-		case (c == 'E' || c == 'O') && i+1 < len(s):
-		default:
-			d.letter = c
-			return d, i + 1
-		}
-	}
-	return d, 0
-}
-
-// format returns the text of the directive; ok is false if there is no such.
-func (d directive) format(t time.Time) (text string, ok bool) {
-	switch d.letter {
-	case 'a', 'A', 'b', 'h', 'B', 'p', 'P', 'Z', 'z':
-		return d.finish(d.name(t), ' '), true
-	case 'n':
-		return d.finish("\n", ' '), true
-	case 't':
-		return d.finish("\t", ' '), true
-	case '%':
-		return d.finish("%", ' '), true
+// strftimeOne is one conversion; ok is false if it is not known exactly.
+func strftimeOne(t time.Time, letter, flag byte) (text string, ok bool) {
+	switch letter {
 	case 'f':
-		return fmt.Sprintf("%06d", t.Nanosecond()/1000), true
-	case 'c', 'x', 'X', 'D', 'F', 'T', 'R', 'r', '+':
-		composite := map[byte]string{
+		return fmt.Sprintf("%06d", t.Nanosecond()/int(time.Microsecond)), flag == 0
+	case 'Z', 'z':
+		return "", flag == 0
+	case 'n':
+		return "\n", true
+	case 't':
+		return "\t", true
+	case '%':
+		return "%", true
+	case 'a', 'A', 'b', 'h', 'B', 'p':
+		return strftimeName(t, letter, flag), true
+	case 'P':
+		return strings.ToLower(strftimeName(t, 'p', 0)), flag != '^'
+	case 'c', 'x', 'X', 'D', 'F', 'T', 'R', 'r':
+		layouts := map[byte]string{
 			'c': "%a %b %e %H:%M:%S %Y", 'x': "%m/%d/%y", 'X': "%H:%M:%S", 'D': "%m/%d/%y", 'F': "%Y-%m-%d",
-			'T': "%H:%M:%S", 'R': "%H:%M", 'r': "%I:%M:%S %p", '+': "%a %b %e %H:%M:%S  %Y",
-		}[d.letter]
-		s, err := strftime(t, composite)
-		return d.finish(s, ' '), err == nil
+			'T': "%H:%M:%S", 'R': "%H:%M", 'r': "%I:%M:%S %p",
+		}
+		s, err := strftime(t, layouts[letter])
+		if flag == '^' {
+			s = strings.ToUpper(s)
+		}
+		return s, err == nil
 	}
-	n, width, pad, ok := d.number(t)
+	n, width, pad, ok := strftimeNumber(t, letter)
 	if !ok {
-		return "", false
+		known := flag == 0 && letter != '+' && letter != 'E' && letter != 'O' && !isDigit(letter) && letter < utf8.RuneSelf
+		return "%" + string(letter), known // no conversion: stays as it is
 	}
-	switch d.pad {
+	switch flag {
 	case '-':
-		return d.finish(fmt.Sprint(n), '0'), true
+		width = 1
 	case '_':
 		pad = ' '
 	case '0':
 		pad = '0'
 	}
-	if d.width > 0 {
-		width = d.width
-		d.width = 0
-	}
 	s := fmt.Sprint(n)
-	for len(s) < width {
-		s = string(pad) + s
-	}
-	return s, true
+	return strings.Repeat(string(pad), max(0, width-len(s))) + s, true
 }
 
-// finish applies case and width.
-func (d directive) finish(s string, pad byte) string {
-	if d.upper {
-		s = strings.ToUpper(s)
-	}
-	if d.pad == '0' {
-		pad = '0'
-	}
-	if d.pad == '-' {
-		return s
-	}
-	for len(s) < d.width {
-		s = string(pad) + s
-	}
-	return s
-}
-
-func (d directive) name(t time.Time) string {
-	hour := "AM"
-	if t.Hour() >= 12 {
-		hour = "PM"
-	}
+func strftimeName(t time.Time, letter, flag byte) string {
 	const short = 3
 	var s string
-	switch d.letter {
+	switch letter {
 	case 'a':
 		s = t.Weekday().String()[:short]
 	case 'A':
@@ -143,26 +100,28 @@ func (d directive) name(t time.Time) string {
 		s = t.Month().String()[:short]
 	case 'B':
 		s = t.Month().String()
-	case 'p':
-		if d.swap {
-			return strings.ToLower(hour)
+	default:
+		s = "AM"
+		if t.Hour() >= 12 {
+			s = "PM"
 		}
-		return hour
-	case 'P':
-		return strings.ToLower(hour)
+		if flag == '#' {
+			return strings.ToLower(s)
+		}
 	}
-	if d.swap {
-		s = strings.ToUpper(s)
+	if flag == '^' || flag == '#' {
+		return strings.ToUpper(s)
 	}
 	return s
 }
 
-// number returns the value of a numeric directive, its width and its padding.
-func (d directive) number(t time.Time) (n, width int, pad byte, ok bool) {
+// strftimeNumber returns the value of a numeric conversion, its width and its
+// padding.
+func strftimeNumber(t time.Time, letter byte) (n, width int, pad byte, ok bool) {
 	isoYear, isoWeek := t.ISOWeek()
 	hour12 := (t.Hour()+11)%12 + 1
 	weekday := int(t.Weekday())
-	switch d.letter {
+	switch letter {
 	case 'd':
 		return t.Day(), 2, '0', true
 	case 'e':
