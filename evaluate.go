@@ -73,13 +73,16 @@ func (r *Router) evaluate(s *Selection, ev *evaluation, attempt int, dry bool) {
 	if ev.Waiting = r.Waiting(); s.waits {
 		ev.Waiting-- // others
 	}
+	if r.queue != nil {
+		ev.Objective = &r.queue.objective
+	}
 	q := s.prompt()
 	q.Attempt, q.DryRun = attempt, dry
 	members := r.fleet.Snapshot().ForModel(s.parsed.model)
 	r.relays(s, ev, members, &q, now)
 	home := r.sessions.home(s.session)
 	for _, m := range members {
-		if m.Routable() && m.Worker().Role != fleet.RolePrefill && !s.wasTried(m.ID()) {
+		if m.Routable() && !computesOnly(m) && !s.wasTried(m.ID()) {
 			r.gather(s, ev, m, now)
 			if m == home.member {
 				ev.places[len(ev.places)-m.Ranks()+home.rank].Home = true

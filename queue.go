@@ -23,16 +23,17 @@ type QueueOptions struct {
 	// MaxWait bounds how long one waits; then it is refused with a [CodeSaturated].
 	// 0 means 30 s.
 	MaxWait time.Duration
-	// Aging is how many seconds of prefill a second of waiting outweighs. 0 means 1:
-	// a request that has waited as long as its prefill takes goes before one that
-	// has just come, however short. Negative means the shortest first, always.
+	// Aging is how many seconds of prefill a second of waiting outweighs. 0 means
+	// 0.05: what has waited for twenty seconds goes before what takes a second less.
+	// More of it costs the mean dearly while all are busy: 1 is nearly first come
+	// first served. Negative means the shortest first, always.
 	Aging float64
 }
 
 const (
 	defaultMaxWaiting = 1024
 	defaultMaxWait    = 30 * time.Second
-	defaultAging      = 1
+	defaultAging      = 0.05
 )
 
 func (o *QueueOptions) fill() {
@@ -73,6 +74,8 @@ type queue struct {
 	// promised is the work of those that wait for a rank: for the next in line it is
 	// as good as there.
 	promised []promise
+	// objective is what choices minimise, see steer.LateObjective.
+	objective steer.Objective
 	// first is where the next in line are found, kept for its memory.
 	first []int
 
@@ -100,8 +103,9 @@ type waiter struct {
 	id    uint64
 	err   *Error
 	panic any
-	// delay is the wait that was last predicted for it.
+	// delay is the wait that was last predicted for it, wants the rank that was best.
 	delay time.Duration
+	wants promise
 }
 
 const (
@@ -113,7 +117,9 @@ const (
 )
 
 func newQueue(o *QueueOptions) *queue {
-	return &queue{opts: *o, line: steer.Line{Aging: o.Aging}, wake: make(chan struct{}, 1)}
+	return &queue{
+		opts: *o, line: steer.Line{Aging: o.Aging}, wake: make(chan struct{}, 1), objective: steer.LateObjective(),
+	}
 }
 
 // Waiting counts the requests that wait for a worker; 0 without [WithQueue].
@@ -173,6 +179,30 @@ func (ev *evaluation) work() time.Duration {
 	return at.Predictions[i].Prefill
 }
 
+// wants is the work on the first in the plan.
+func (ev *evaluation) wants() promise {
+	at, i := ev.computing(ev.Plan.Order[0])
+	f := &at.Features[i]
+	return promise{
+		place: at.refs[i].place(at.places[i].Rank), tokens: f.Uncached, pairs: int64(AttentionPairs(f.Uncached, f.Cached)),
+	}
+}
+
+// arrive promises ranks to all that wait, before a request that has just come is
+// evaluated. Who is far back in the line is not looked at again for long: it must
+// not join a line for one worker that is too long already while others are free.
+func (q *queue) arrive() {
+	q.promised = q.promised[:0]
+	for _, w := range q.waiters {
+		if i := slices.IndexFunc(q.promised, func(p promise) bool { return p.place == w.wants.place }); i >= 0 {
+			q.promised[i].tokens += w.wants.tokens
+			q.promised[i].pairs += w.wants.pairs
+			continue
+		}
+		q.promised = append(q.promised, w.wants)
+	}
+}
+
 // join puts s, evaluated in ev, into the line. It reports false if that is full.
 func (r *Router) join(s *Selection, ev *evaluation) (*waiter, bool) {
 	q := r.queue
@@ -184,7 +214,7 @@ func (r *Router) join(s *Selection, ev *evaluation) (*waiter, bool) {
 			Priority: s.parsed.hints.priority, Tenant: s.parsed.hints.tenant, Since: r.opts.now(),
 			Work: ev.work(),
 		},
-		s: s, done: make(chan struct{}),
+		s: s, done: make(chan struct{}), wants: ev.wants(),
 	}
 	q.line.Join(&w.Waiter)
 	q.waiters = append(q.waiters, w)
@@ -301,11 +331,8 @@ func (r *Router) offer(w *waiter) (left bool) {
 	w.Work = ev.work()
 	var ok bool
 	if ok, w.delay = q.ready(ev); !ok {
-		at, i := ev.computing(ev.Plan.Order[0])
-		f := &at.Features[i]
-		q.promised = append(q.promised, promise{
-			place: at.refs[i].place(at.places[i].Rank), tokens: f.Uncached, pairs: int64(AttentionPairs(f.Uncached, f.Cached)),
-		})
+		w.wants = ev.wants()
+		q.promised = append(q.promised, w.wants)
 		return false
 	}
 	if w.id = r.commit(w.s, ev, 1); w.id == 0 {

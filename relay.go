@@ -47,14 +47,19 @@ func (p *parsed) relayable() bool {
 			return false
 		}
 	}
-	return true
+	// Of several prompts each would have a KV cache of its own.
+	list := p.object.Value("prompt").Iter()
+	if !list.Next() || list.Value().Kind() == jsonscan.KindNumber {
+		return true
+	}
+	return !list.Next()
 }
 
 // relays finds out who would compute the prompt for workers that can go on from
 // there, if there are both.
 func (r *Router) relays(s *Selection, ev *evaluation, members []*fleet.Member, q *steer.Prompt, now time.Time) {
 	follows := func(m *fleet.Member) bool { return m.Worker().Role == fleet.RoleDecode && m.Routable() }
-	computes := func(m *fleet.Member) bool { return m.Worker().Role == fleet.RolePrefill && m.Routable() }
+	computes := func(m *fleet.Member) bool { return computesOnly(m) && m.Routable() }
 	if !slices.ContainsFunc(members, computes) || !slices.ContainsFunc(members, follows) ||
 		!s.parsed.relayable() || len(s.enc.Tokens) != s.enc.Count && s.enc.Source.Exact() {
 		return
@@ -78,6 +83,9 @@ func (r *Router) relays(s *Selection, ev *evaluation, members []*fleet.Member, q
 	ev.relay = steer.Relay{By: &before.Candidates[before.Plan.Order[0]], Pace: r.opts.transferRate}
 	ev.Relay = &ev.relay
 }
+
+// computesOnly reports whether a worker serves no request to its end.
+func computesOnly(m *fleet.Member) bool { return m.Worker().Role == fleet.RolePrefill }
 
 // computes is the leg on which the prompt is computed.
 func (a *attempt) computes() *leg {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -282,12 +283,16 @@ func (r *Router) pick(ctx context.Context, s *Selection, number int) *Error {
 func (r *Router) look(s *Selection, ev *evaluation) (saturated bool) {
 	r.pickMu.Lock()
 	defer r.pickMu.Unlock()
+	if r.queue != nil {
+		r.queue.arrive()
+		defer func() { r.queue.promised = r.queue.promised[:0] }()
+	}
 	r.evaluate(s, ev, 1, true)
 	if r.queue == nil || len(ev.Plan.Order) == 0 {
 		return false
 	}
 	ready, _ := r.queue.ready(ev)
-	return !ready || len(r.queue.waiters) > 0
+	return !ready
 }
 
 // choose evaluates and books, and returns the decision's number, or the place in
@@ -296,13 +301,17 @@ func (r *Router) choose(s *Selection, ev *evaluation, number int) (id uint64, wa
 	r.pickMu.Lock()
 	defer r.pickMu.Unlock()
 	queues := r.queue != nil && number == 1
+	if queues {
+		r.queue.arrive()
+		defer func() { r.queue.promised = r.queue.promised[:0] }()
+	}
 	r.evaluate(s, ev, number, queues)
 	if len(ev.Plan.Order) == 0 {
 		return 0, nil, r.nobody(s, ev)
 	}
 	if queues {
 		ready, delay := r.queue.ready(ev)
-		if !ready || len(r.queue.waiters) > 0 {
+		if !ready { // those that wait want other workers
 			w, ok := r.join(s, ev)
 			if !ok {
 				return 0, nil, saturated(delay, "too many requests wait for a worker")
@@ -346,10 +355,13 @@ const retrySoon = 2 * time.Second
 
 func (r *Router) nobody(s *Selection, ev *evaluation) *Error {
 	if len(ev.Candidates) == 0 {
+		snap, what := r.fleet.Snapshot(), "no healthy worker serves the model "
+		if slices.ContainsFunc(snap.ForModel(s.parsed.model), computesOnly) {
+			what = "workers compute prompts but none generates answers for the model "
+		}
 		return &Error{
-			Code: CodeNoCandidates, RetryAfter: retrySoon,
-			Err:     ailing(r.fleet.Snapshot().Serving(s.parsed.model)),
-			Message: "no healthy worker serves the model " + quote(s.parsed.model) + " at the moment",
+			Code: CodeNoCandidates, RetryAfter: retrySoon, Err: ailing(snap.Serving(s.parsed.model)),
+			Message: what + quote(s.parsed.model) + " at the moment",
 		}
 	}
 	return &Error{
