@@ -42,6 +42,7 @@ func TestValidate(t *testing.T) {
 		{"port", func(w *fleet.Worker) { w.URL = "http://a:70000" }, `url: port "70000"`},
 		{"query", func(w *fleet.Worker) { w.URL = "http://a?x=1" }, "url: has a query"},
 		{"API path", func(w *fleet.Worker) { w.URL = "http://a/v1/" }, "url: ends in /v1"},
+		{"role", func(w *fleet.Worker) { w.Role = "both" }, `role: "both" is not known; use prefill or decode`},
 		{"engine", func(w *fleet.Worker) { w.Engine = "vLLM" }, `engine: "vLLM" is not known; use vllm,`},
 		{"empty model", func(w *fleet.Worker) { w.Models = []string{"a", ""} }, "models[1]: empty"},
 		{"model twice", func(w *fleet.Worker) { w.Models = []string{"a", "a"} }, "models[1]: \"a\" is listed twice"},
