@@ -125,12 +125,16 @@ type refused struct {
 func (r refused) Error() string { return fmt.Sprintf("%d: %s", r.status, r.reply) }
 
 type rendered struct {
-	IDs []uint32 `json:"token_ids"`
+	IDs []uint64 `json:"token_ids"` // the engine repeats ids of any size
 }
 
 // render returns the ids of the request's first prompt, and the number of all.
 func (s *server) render(ctx context.Context, api prompt.API, body []byte) (first []uint32, count int, err error) {
 	reply, err := s.post(ctx, api.Path()+"/render", body)
+	var no refused
+	if err != nil && !errors.As(err, &no) {
+		reply, err = s.post(ctx, api.Path()+"/render", body) // a connection may be reset once
+	}
 	if err != nil {
 		return nil, 0, err
 	}
@@ -147,5 +151,8 @@ func (s *server) render(ctx context.Context, api prompt.API, body []byte) (first
 	for _, r := range many {
 		count += len(r.IDs)
 	}
-	return many[0].IDs, count, nil
+	for _, id := range many[0].IDs {
+		first = append(first, uint32(id))
+	}
+	return first, count, nil
 }

@@ -211,8 +211,16 @@ func TestTruncation(t *testing.T) {
 		assert.Equal(t, want, enc.Tokens, field)
 	}
 	// A tokenizer that adds special tokens adds them after the cut.
-	_, err = encode(t, one(t, "fast", nil), prompt.Completions, `{"prompt":"the router sends a prompt to the worker","truncate_prompt_tokens":3}`)
-	assert.EqualError(t, err, "truncated prompt")
+	fast := one(t, "fast", nil)
+	marked, err := encode(t, fast, prompt.Completions, `{"prompt":"the router sends a prompt to the worker"}`)
+	require.NoError(t, err)
+	cut, err := encode(t, fast, prompt.Completions, `{"prompt":"the router sends a prompt to the worker","truncate_prompt_tokens":3}`)
+	require.NoError(t, err)
+	n = len(marked.Tokens)
+	assert.Equal(t, []uint32{marked.Tokens[0], marked.Tokens[n-2], marked.Tokens[n-1]}, cut.Tokens)
+	_, err = encode(t, fast, prompt.Completions, `{"prompt":"the router sends a prompt to the worker","truncate_prompt_tokens":1}`)
+	require.EqualError(t, err, "truncated prompt")
+	n = len(whole.Tokens)
 	short := one(t, "qwen", func(m *local.Model) { m.MaxModelLen = 4 })
 	enc, err := encode(t, short, prompt.Completions, `{"prompt":"the router sends a prompt to the worker","truncate_prompt_tokens":-1}`)
 	require.NoError(t, err)

@@ -226,13 +226,29 @@ func (c cut) apply(a *assets, ids []uint32, text string, special bool) ([]uint32
 		return nil, errTruncation
 	}
 	if c.side == "" && special {
-		bare, err := a.tokenizer.Encode(nil, text, false)
-		if err != nil || !slices.Equal(bare, ids) {
-			return nil, errTruncation // special tokens are added after the cut
-		}
+		return a.cutWithin(ids, text, to)
 	}
 	if c.side == "right" {
 		return ids[:to], nil
 	}
 	return ids[len(ids)-to:], nil
+}
+
+// cutWithin cuts as the tokenizer does: the text's ids, leaving room for the special
+// tokens that it then puts around them.
+func (a *assets) cutWithin(ids []uint32, text string, to int) ([]uint32, error) {
+	bare, err := a.tokenizer.Encode(nil, text, false)
+	added := len(ids) - len(bare)
+	if err != nil || added < 0 || to <= added {
+		return nil, errTruncation
+	}
+	for before := range added + 1 {
+		if !slices.Equal(ids[before:before+len(bare)], bare) {
+			continue
+		}
+		out := slices.Clone(ids[:before])
+		out = append(out, bare[len(bare)-(to-added):]...)
+		return append(out, ids[before+len(bare):]...), nil
+	}
+	return nil, errTruncation
 }
