@@ -13,4 +13,8 @@
 // Asking the engine costs a round trip before the request is routed. It is
 // bounded by a deadline, a cache, one call at a time for equal prompts, the
 // memory of which endpoints exist, and a pause after repeated failures.
+//
+// Ids that are computed locally are right only if the engine has the same files
+// and treats requests alike. A [Prover] finds out, when an engine appears and in
+// production, and takes the local source out of the chain while it is not so.
 package prompt
