@@ -17,10 +17,10 @@ type AuditOptions struct {
 }
 
 const (
-	// DefaultAuditWindow and DefaultAuditMismatches: three in a hundred. One may be
-	// an engine that counts oddly for some rare kind of request; a tokenizer that is
-	// off by a token is off in most prompts.
-	DefaultAuditWindow     = 100
+	// DefaultAuditWindow is a hundred requests.
+	DefaultAuditWindow = 100
+	// DefaultAuditMismatches is three of them. One may be an engine that counts oddly
+	// for some rare kind of request; a tokenizer that is off is so in most prompts.
 	DefaultAuditMismatches = 3
 	// MaxAuditWindow bounds what is remembered of an engine and a model.
 	MaxAuditWindow = 128

@@ -133,7 +133,8 @@ func TestAuditKeepsApart(t *testing.T) {
 func TestAuditDisproves(t *testing.T) {
 	t.Parallel()
 	e := newToyEngine(renders)
-	prove(t, ProverOptions{}, fleetOf{"a": e, "b": newToyEngine(renders)}, func(t *testing.T, g *proofRig) {
+	prove(t, ProverOptions{}, fleetOf{"a": e, "b": newToyEngine(renders)}, func(g *proofRig) {
+		t := g.t
 		g.Join(at("a"), []string{"m"})
 		g.Join(at("b"), []string{"m"})
 		synctest.Wait()
@@ -182,7 +183,8 @@ func TestAuditDisproves(t *testing.T) {
 // What can't disprove anything doesn't.
 func TestAuditOfOthers(t *testing.T) {
 	t.Parallel()
-	prove(t, ProverOptions{Audit: AuditOptions{Mismatches: 1}}, fleetOf{"a": newToyEngine(renders)}, func(t *testing.T, g *proofRig) {
+	prove(t, ProverOptions{Audit: AuditOptions{Mismatches: 1}}, fleetOf{"a": newToyEngine(renders)}, func(g *proofRig) {
+		t := g.t
 		g.Join(at("a"), []string{"m"})
 		synctest.Wait()
 		g.reported()

@@ -17,7 +17,8 @@ func TestProverInAnEncoder(t *testing.T) {
 	t.Parallel()
 	e := newToyEngine(renders)
 	engines := fleetOf{"a": e}
-	prove(t, ProverOptions{}, engines, func(t *testing.T, g *proofRig) {
+	prove(t, ProverOptions{}, engines, func(g *proofRig) {
+		t := g.t
 		enc := NewEncoder(Options{Sources: []Source{&stillLocal{}, g.Prover}, Client: roundTrip(engines.RoundTrip).client()})
 		assert.Same(t, g.Prover, enc.Prover())
 		require.NoError(t, enc.Close())
@@ -59,7 +60,8 @@ func TestProverInAnEncoder(t *testing.T) {
 // A source that swaps its files between two calls is caught at it.
 func TestProofOfSwappedAssets(t *testing.T) {
 	t.Parallel()
-	prove(t, ProverOptions{}, fleetOf{"a": newToyEngine(renders)}, func(t *testing.T, g *proofRig) {
+	prove(t, ProverOptions{}, fleetOf{"a": newToyEngine(renders)}, func(g *proofRig) {
+		t := g.t
 		swapped := &swapping{toyLocal: g.local}
 		p := NewProver(swapped, g.opts)
 		defer func() { require.NoError(t, p.Close()) }()

@@ -36,7 +36,8 @@ func TestProofOfSeveralModels(t *testing.T) {
 			return renders(path, o)
 		}
 	})
-	prove(t, ProverOptions{}, fleetOf{"a": e}, func(t *testing.T, g *proofRig) {
+	prove(t, ProverOptions{}, fleetOf{"a": e}, func(g *proofRig) {
+		t := g.t
 		for _, m := range []string{"absent", "odd", "late"} {
 			g.local.set(m, "files of "+m, false)
 		}
@@ -57,7 +58,8 @@ func TestProofOfSeveralModels(t *testing.T) {
 func TestProofOfManyModelsWhenDown(t *testing.T) {
 	t.Parallel()
 	e := newToyEngine(down)
-	prove(t, ProverOptions{}, fleetOf{"a": e}, func(t *testing.T, g *proofRig) {
+	prove(t, ProverOptions{}, fleetOf{"a": e}, func(g *proofRig) {
+		t := g.t
 		models := []string{"m"}
 		for i := range 50 {
 			name := "n" + strconv.Itoa(i)
@@ -87,7 +89,8 @@ func TestProofOfManyModelsWhenDown(t *testing.T) {
 func TestProofForgetsWhoLeft(t *testing.T) {
 	t.Parallel()
 	e := newToyEngine(renders)
-	prove(t, ProverOptions{}, fleetOf{"a": e}, func(t *testing.T, g *proofRig) {
+	prove(t, ProverOptions{}, fleetOf{"a": e}, func(g *proofRig) {
+		t := g.t
 		e.hang = make(chan struct{})
 		g.Join(at("a"), []string{"m"})
 		synctest.Wait()
@@ -118,7 +121,8 @@ func TestProofForgetsWhoLeft(t *testing.T) {
 // A proof during which the files change counts for nothing.
 func TestProofIsOfOneSetOfFiles(t *testing.T) {
 	t.Parallel()
-	prove(t, ProverOptions{}, fleetOf{"a": newToyEngine(renders)}, func(t *testing.T, g *proofRig) {
+	prove(t, ProverOptions{}, fleetOf{"a": newToyEngine(renders)}, func(g *proofRig) {
+		t := g.t
 		swapped := &swapping{toyLocal: g.local, by: "v2"}
 		p := NewProver(swapped, g.opts)
 		defer func() { require.NoError(t, p.Close()) }()

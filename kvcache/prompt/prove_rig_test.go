@@ -194,7 +194,7 @@ type proofRig struct {
 }
 
 // prove runs a test on a clock of its own.
-func prove(t *testing.T, o ProverOptions, engines fleetOf, test func(t *testing.T, g *proofRig)) {
+func prove(t *testing.T, o ProverOptions, engines fleetOf, test func(g *proofRig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		g := &proofRig{t: t, local: &toyLocal{assets: map[string]string{"m": "v1"}}}
@@ -205,7 +205,7 @@ func prove(t *testing.T, o ProverOptions, engines fleetOf, test func(t *testing.
 			g.reports = append(g.reports, r)
 		}
 		g.Prover = NewProver(g.local, o)
-		test(t, g)
+		test(g)
 		require.NoError(t, g.Close())
 		require.NoError(t, g.Close())
 	})

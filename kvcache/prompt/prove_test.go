@@ -38,7 +38,8 @@ func TestProbesAreWellFormed(t *testing.T) {
 func TestProofPasses(t *testing.T) {
 	t.Parallel()
 	e := newToyEngine(renders)
-	prove(t, ProverOptions{}, fleetOf{"a": e}, func(t *testing.T, g *proofRig) {
+	prove(t, ProverOptions{}, fleetOf{"a": e}, func(g *proofRig) {
+		t := g.t
 		e.hang = make(chan struct{})
 		g.unsure(Chat, "no engine to ask")
 		g.Join(at("a"), []string{"m", "other", "m"})
@@ -77,7 +78,8 @@ func TestProofFails(t *testing.T) {
 		}
 		return status, text
 	})
-	prove(t, ProverOptions{}, fleetOf{"a": newToyEngine(renders), "odd": odd}, func(t *testing.T, g *proofRig) {
+	prove(t, ProverOptions{}, fleetOf{"a": newToyEngine(renders), "odd": odd}, func(g *proofRig) {
+		t := g.t
 		g.Join(at("a"), []string{"m"})
 		synctest.Wait()
 		g.served()
@@ -117,7 +119,8 @@ func TestProofFails(t *testing.T) {
 // Where the ids differ.
 func TestProofShowsTheFirstDifference(t *testing.T) {
 	t.Parallel()
-	prove(t, ProverOptions{}, fleetOf{"a": newToyEngine(renders)}, func(t *testing.T, g *proofRig) {
+	prove(t, ProverOptions{}, fleetOf{"a": newToyEngine(renders)}, func(g *proofRig) {
+		t := g.t
 		g.local.set("m", "v1", true)
 		g.Join(at("a"), []string{"m"})
 		synctest.Wait()
@@ -143,7 +146,8 @@ func TestProofImpossible(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newToyEngine(c.answer)
-			prove(t, ProverOptions{}, fleetOf{"a": e}, func(t *testing.T, g *proofRig) {
+			prove(t, ProverOptions{}, fleetOf{"a": e}, func(g *proofRig) {
+				t := g.t
 				g.local.deny = func(*Request) bool { return c.deny }
 				g.Join(at("a"), []string{"m"})
 				synctest.Wait()
@@ -166,7 +170,8 @@ func TestProofImpossible(t *testing.T) {
 // An engine that only tokenizes proves what it has a form for.
 func TestProofByTokenize(t *testing.T) {
 	t.Parallel()
-	prove(t, ProverOptions{}, fleetOf{"a": newToyEngine(tokenizes)}, func(t *testing.T, g *proofRig) {
+	prove(t, ProverOptions{}, fleetOf{"a": newToyEngine(tokenizes)}, func(g *proofRig) {
+		t := g.t
 		g.Join(at("a"), []string{"m"})
 		synctest.Wait()
 		g.served()
@@ -181,7 +186,8 @@ func TestProofByTokenize(t *testing.T) {
 func TestProofStrict(t *testing.T) {
 	t.Parallel()
 	engines := fleetOf{"bare": newToyEngine(bare), "tok": newToyEngine(tokenizes)}
-	prove(t, ProverOptions{Strict: true}, engines, func(t *testing.T, g *proofRig) {
+	prove(t, ProverOptions{Strict: true}, engines, func(g *proofRig) {
+		t := g.t
 		g.refused("not proven against the engine: no engine to ask")
 		g.Join(at("bare"), []string{"m"})
 		synctest.Wait()
@@ -199,7 +205,8 @@ func TestProofStrict(t *testing.T) {
 func TestProofRetries(t *testing.T) {
 	t.Parallel()
 	e := newToyEngine(down)
-	prove(t, ProverOptions{}, fleetOf{"a": e}, func(t *testing.T, g *proofRig) {
+	prove(t, ProverOptions{}, fleetOf{"a": e}, func(g *proofRig) {
+		t := g.t
 		g.Join(at("a"), []string{"m"})
 		synctest.Wait()
 		g.refused(errNotProven)
@@ -226,7 +233,8 @@ func TestProofRetries(t *testing.T) {
 func TestProofDeadline(t *testing.T) {
 	t.Parallel()
 	hung := newToyEngine(renders)
-	prove(t, ProverOptions{Timeout: time.Second}, fleetOf{"a": hung, "b": hung}, func(t *testing.T, g *proofRig) {
+	prove(t, ProverOptions{Timeout: time.Second}, fleetOf{"a": hung, "b": hung}, func(g *proofRig) {
+		t := g.t
 		hung.hang = make(chan struct{})
 		g.Join(at("a"), []string{"m"})
 		time.Sleep(1500 * time.Millisecond)
@@ -248,7 +256,8 @@ func TestProofDeadline(t *testing.T) {
 func TestProofOfNewAssets(t *testing.T) {
 	t.Parallel()
 	e := newToyEngine(renders)
-	prove(t, ProverOptions{}, fleetOf{"a": e}, func(t *testing.T, g *proofRig) {
+	prove(t, ProverOptions{}, fleetOf{"a": e}, func(g *proofRig) {
+		t := g.t
 		g.Join(at("a"), []string{"m"})
 		synctest.Wait()
 		g.served()
@@ -275,7 +284,8 @@ func TestProofOfNewAssets(t *testing.T) {
 func TestProofOfAdapters(t *testing.T) {
 	t.Parallel()
 	e := newToyEngine(renders)
-	prove(t, ProverOptions{}, fleetOf{"a": e}, func(t *testing.T, g *proofRig) {
+	prove(t, ProverOptions{}, fleetOf{"a": e}, func(g *proofRig) {
+		t := g.t
 		models := []string{"m"}
 		for i := range 200 {
 			name := "adapter-" + strconv.Itoa(i)
@@ -301,7 +311,8 @@ func TestProofParallel(t *testing.T) {
 	for i := range 20 {
 		engines["e"+strconv.Itoa(i)] = e
 	}
-	prove(t, ProverOptions{Parallel: 3}, engines, func(t *testing.T, g *proofRig) {
+	prove(t, ProverOptions{Parallel: 3}, engines, func(g *proofRig) {
+		t := g.t
 		e.hang = make(chan struct{})
 		for name := range engines {
 			g.Join(at(name), []string{"m"})
@@ -320,7 +331,7 @@ func TestProofParallel(t *testing.T) {
 func TestProofWhenAllIsRefused(t *testing.T) {
 	t.Parallel()
 	e := newToyEngine(func(string, jsonscan.Object) (int, string) { return http.StatusBadRequest, `{}` })
-	prove(t, ProverOptions{}, fleetOf{"a": e}, func(t *testing.T, g *proofRig) {
+	prove(t, ProverOptions{}, fleetOf{"a": e}, func(g *proofRig) {
 		g.Join(at("a"), []string{"m"})
 		synctest.Wait()
 		g.unsure(Chat, "engine refused the request")
@@ -341,7 +352,8 @@ func TestProofOwnProbes(t *testing.T) {
 		return renders(path, o)
 	})
 	own := []Probe{{"nonsense", Chat, `{`}, {"api", 99, `{}`}, {"mine", Completions, `{"prompt":"mine"}`}}
-	prove(t, ProverOptions{Probes: own}, fleetOf{"a": e}, func(t *testing.T, g *proofRig) {
+	prove(t, ProverOptions{Probes: own}, fleetOf{"a": e}, func(g *proofRig) {
+		t := g.t
 		g.Join(at("a"), []string{"m"})
 		synctest.Wait()
 		r := g.reported()[0]
