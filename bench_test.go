@@ -100,6 +100,7 @@ func microseconds(times []time.Duration, q float64) float64 {
 }
 
 func selectOnce(b *testing.B, r *kvsteer.Router, req *kvsteer.Request) {
+	b.Helper()
 	s, err := r.Select(b.Context(), req)
 	if err != nil {
 		b.Fatal(err)

@@ -115,7 +115,7 @@ func (s *Selection) prompt() steer.Prompt {
 	}
 }
 
-// asks asks a Predictor, which has types that users know.
+// asks is the way to a Predictor, which has types that users know.
 type asks struct {
 	predictor Predictor
 	in        []Features

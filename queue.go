@@ -219,7 +219,7 @@ func (r *Router) join(s *Selection, ev *evaluation) (*waiter, bool) {
 	q.line.Join(&w.Waiter)
 	q.waiters = append(q.waiters, w)
 	s.waits = true
-	q.count.Store(int32(len(q.waiters))) //nolint:gosec // bounded
+	q.count.Store(int32(len(q.waiters)))
 	return w, true
 }
 
@@ -231,7 +231,7 @@ func (q *queue) leave(w *waiter, served bool) bool {
 	}
 	q.waiters = slices.Delete(q.waiters, i, i+1)
 	w.s.waits = false
-	q.count.Store(int32(len(q.waiters))) //nolint:gosec // bounded
+	q.count.Store(int32(len(q.waiters)))
 	q.line.Leave(&w.Waiter, served)
 	return true
 }

@@ -53,7 +53,7 @@ func newLane(t *testing.T, workers int, q kvsteer.QueueOptions, o ...kvsteer.Opt
 func (l *lane) prompt(n int) *kvsteer.Request {
 	ids := make([]uint32, n)
 	for i := range ids {
-		ids[i] = rand.Uint32() //nolint:gosec // a test's
+		ids[i] = rand.Uint32()
 	}
 	body := []byte(`{"model":"m","prompt":"x","stream":true}`)
 	return &kvsteer.Request{API: kvsteer.Completions, Body: body, TokenIDs: ids}
@@ -115,7 +115,7 @@ func TestWaitsUntilTheWorkerIsFree(t *testing.T) {
 	require.True(t, d.Saturated)
 	require.Contains(t, d.String(), "would wait")
 	l.wait(t.Context(), "c", l.prompt(10))
-	require.Zero(t, len(l.got))
+	require.Empty(t, l.got)
 	b.FirstToken()
 	c := l.next()
 	require.NoError(t, c.err)
@@ -335,7 +335,7 @@ func TestQueueUnderLoad(t *testing.T) {
 			ctx := t.Context()
 			if i%5 == 0 {
 				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, time.Duration(rand.IntN(20))*time.Millisecond) //nolint:gosec // a test's
+				ctx, cancel = context.WithTimeout(ctx, time.Duration(rand.IntN(20))*time.Millisecond)
 				defer cancel()
 			}
 			a, err := r.try(ctx, "/v1/chat/completions", chatBody(fleettest.Text(uint64(i%20), 300), i%2 == 0))

@@ -152,27 +152,27 @@ func (s *Selection) Prefilled(answer []byte) error {
 	if !ok {
 		return &Error{Code: CodeUpstream, Message: "the worker's answer to a prefill has no " + fieldTransfer + "; start it with a KV connector"}
 	}
-	done, err := s.handOver(params, reported)
-	if done == nil || err != nil {
+	done, ok, err := s.handOver(params, reported)
+	if !ok {
 		return err
 	}
 	r := s.router
 	r.freed()
-	r.listen(done)
+	r.listen(&done)
 	if s.auditable() {
-		r.audit(done, reported)
+		r.audit(&done, reported)
 	}
 	return nil
 }
 
-// handOver ends the leg that computed the prompt and returns it; nil if there is
-// none.
-func (s *Selection) handOver(params []byte, reported Usage) (*leg, error) {
+// handOver ends the leg that computed the prompt and returns it; false if there is
+// none, or if it fails.
+func (s *Selection) handOver(params []byte, reported Usage) (done leg, ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.attempt.relay
 	if l == nil || l.handed || s.ended {
-		return nil, nil
+		return leg{}, false, nil
 	}
 	var e jsonscan.Edit
 	e.Set(fieldTransfer, params)
@@ -182,7 +182,7 @@ func (s *Selection) handOver(params []byte, reported Usage) (*leg, error) {
 		l.object, err = jsonscan.Parse(body, 0)
 	}
 	if err != nil { // what was valid before is valid now
-		return nil, &Error{Code: CodeUpstream, Message: "the prefill's answer does not fit into the request", Err: err}
+		return leg{}, false, &Error{Code: CodeUpstream, Message: "the prefill's answer does not fit into the request", Err: err}
 	}
 	now := s.router.opts.now()
 	l.handed, l.usage = true, reported
@@ -192,8 +192,7 @@ func (s *Selection) handOver(params []byte, reported Usage) (*leg, error) {
 		s.router.predictor.Observe(&l.features, max(now.Sub(l.began), 1))
 	}
 	s.attempt.began = now
-	done := l.leg
-	return &done, nil
+	return l.leg, true, nil
 }
 
 // alone leaves the prompt to the worker that answers.

@@ -194,39 +194,64 @@ func TestRolesThatAreMissing(t *testing.T) {
 	require.Contains(t, a.body, "none generates answers")
 }
 
-func TestALegThatFails(t *testing.T) {
+// A worker that fails to compute a prompt is not asked again; who would have gone on
+// from there may well be.
+func TestAPrefillThatFails(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		fail           string // role
-		prefill, total int    // requests seen
-	}{
-		"prefill": {"p", 2, 3}, // another one computes it
-		"decode":  {"d", 2, 4}, // and all again
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newSplit(t, rigConfig{})
-			for _, e := range r.engines {
-				if strings.HasPrefix(e.Name(), c.fail) {
-					e.Faults().Fail(1, http.StatusInternalServerError, 0)
-				}
-			}
-			if c.fail == "p" { // one is well
-				r.engine("p1").Faults().Fail(0, 0, 0)
-			}
-			a := r.post("/v1/chat/completions", chatBody(fleettest.Text(1, 500), true))
-			o := r.observed.nextOutcome(t, 0)
-			if c.fail == "d" {
-				// Each of the two fails once: nobody is left that was not tried.
-				require.Equal(t, http.StatusInternalServerError, a.status)
-			} else {
-				require.Equal(t, http.StatusOK, a.status, a.body)
-				require.NoError(t, o.Err)
-			}
-			r.idle()
-			require.LessOrEqual(t, r.relayed("p"), c.prefill)
-		})
+	r := newSplit(t, rigConfig{})
+	text := fleettest.Text(1, 500)
+	require.Equal(t, http.StatusOK, r.post("/v1/chat/completions", chatBody(text, true)).status)
+	has := r.observed.nextOutcome(t, 0).Decision.Winner().PrefillOn
+	other := map[string]string{"p0": "p1", "p1": "p0"}[has]
+	require.Eventually(t, func() bool {
+		d, err := r.router.Explain(t.Context(), chatRequest(text, true))
+		require.NoError(t, err)
+		return d.Prefill.Candidates[d.Prefill.Chosen].CachedTokens > 0
+	}, wait, tick)
+	for _, name := range []string{"d2", "d3"} { // to have it computed elsewhere is still better
+		require.NoError(t, postReset(t, r.engine(name).URL()))
 	}
+	r.engine(has).Faults().Fail(100, http.StatusInternalServerError, 0)
+	longer := text + " " + fleettest.Text(2, 500)
+	a := r.post("/v1/chat/completions", chatBody(longer, true))
+	require.Equal(t, http.StatusOK, a.status, a.body)
+	o := r.observed.nextOutcome(t, 1)
+	require.NoError(t, o.Err)
+	require.Equal(t, 2, o.Decision.Attempt)
+	require.Equal(t, other, o.Decision.Winner().PrefillOn)
+	require.Len(t, o.Decision.Candidates, 2, "both decode")
+	require.Len(t, o.Decision.Prefill.Candidates, 1)
+	r.idle()
+}
+
+// One that fails to go on has the prompt computed once more, for another.
+func TestADecodeThatFails(t *testing.T) {
+	t.Parallel()
+	r := newSplit(t, rigConfig{})
+	text := fleettest.Text(1, 500)
+	d, err := r.router.Explain(t.Context(), chatRequest(text, true))
+	require.NoError(t, err)
+	require.NotEmpty(t, d.Winner().PrefillOn)
+	for _, name := range []string{"d2", "d3"} {
+		r.engine(name).Faults().Fail(1, http.StatusInternalServerError, 0)
+	}
+	a := r.post("/v1/chat/completions", chatBody(text, true))
+	require.Equal(t, http.StatusInternalServerError, a.status, "both failed, and nobody is left")
+	r.idle()
+	require.Equal(t, 2, r.relayed("p"))
+	require.Equal(t, 2, r.relayed("d"))
+	a = r.post("/v1/chat/completions", chatBody(text, true))
+	require.Equal(t, http.StatusOK, a.status)
+	r.idle()
+}
+
+func postReset(t *testing.T, url string) error {
+	t.Helper()
+	resp, err := http.Post(url+"/reset_prefix_cache", "", nil)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
 }
 
 // What is wrong with the request is said once, by the worker that answers.
@@ -297,11 +322,11 @@ func TestPolicyHoldsForBothLegs(t *testing.T) {
 func TestQueueBeforeTwoWorkers(t *testing.T) {
 	t.Parallel()
 	r := newSplit(t, rigConfig{options: []kvsteer.Option{kvsteer.WithQueue(kvsteer.QueueOptions{})}})
-	sels := make([]*kvsteer.Selection, 2)
-	for i := range sels {
+	var sels []*kvsteer.Selection
+	for i := range 2 {
 		s, err := r.router.Select(t.Context(), chatRequest(fleettest.Text(uint64(i), 500), true))
 		require.NoError(t, err)
-		sels[i] = s
+		sels = append(sels, s)
 	}
 	got := make(chan *kvsteer.Selection)
 	go func() {

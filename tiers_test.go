@@ -24,7 +24,8 @@ func TestTiersAreWeighed(t *testing.T) {
 		"disk":       {"STORAGE", nil, kvcache.TierDisk, 0.4},
 		"elsewhere":  {"SOMETHING", nil, kvcache.TierRemote, 0.2},
 		"own weights": {
-			"CPU", []kvsteer.Option{kvsteer.WithTierWeights(kvcache.TierWeights{kvcache.TierGPU: 1, kvcache.TierCPU: 0.5})},
+			"CPU",
+			[]kvsteer.Option{kvsteer.WithTierWeights(kvcache.TierWeights{kvcache.TierGPU: 1, kvcache.TierCPU: 0.5})},
 			kvcache.TierCPU, 0.5,
 		},
 	} {

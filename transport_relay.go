@@ -11,7 +11,7 @@ import (
 
 // headerRequestID names a request to engines. Both legs of a relayed one have the
 // same.
-const headerRequestID = "X-Request-Id"
+const headerRequestID = "X-Request-ID"
 
 // maxPrefillAnswer bounds the answer to a prefill: one token, and where the KV
 // cache is, some bytes for each block.

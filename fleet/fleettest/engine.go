@@ -72,7 +72,10 @@ func (e *Engine) Faults() *Faults { return e.faults }
 // Worker describes the engine as a Discoverer would. Models and block size are
 // left to be probed.
 func (e *Engine) Worker() fleet.Worker {
-	w := fleet.Worker{Name: e.cfg.Name, URL: e.URL(), DataParallel: e.cfg.Ranks, Speculative: e.cfg.Speculative, Role: e.cfg.Role, Engine: fleet.EngineVLLM}
+	w := fleet.Worker{
+		Name: e.cfg.Name, URL: e.URL(), Engine: fleet.EngineVLLM,
+		DataParallel: e.cfg.Ranks, Speculative: e.cfg.Speculative, Role: e.cfg.Role,
+	}
 	switch e.cfg.Dialect {
 	case SGLang:
 		w.Engine = fleet.EngineSGLang

@@ -126,7 +126,7 @@ func TestRoundAllocatesNothing(t *testing.T) {
 	q := steer.Prompt{Model: "m", Tokens: 1000}
 	places := make([]steer.Place, 64)
 	for i := range places {
-		places[i] = steer.Place{BlockSize: 16, Trust: kvcache.Exact, Hit: hit(int32(i))} //nolint:gosec // small
+		places[i] = steer.Place{BlockSize: 16, Trust: kvcache.Exact, Hit: hit(int32(i))}
 	}
 	var r steer.Round
 	run := func() {
