@@ -107,7 +107,7 @@ func limit(t *testing.T, r requests.Request) []byte {
 	default:
 		e.Set("max_tokens", []byte("1"))
 		if o.Value("thinking").Get("type").Is("enabled") {
-			e.Set("max_tokens", []byte("1025"))
+			e.Set("thinking", []byte(`{"type":"adaptive"}`)) // its budget would have to be generated
 		}
 	}
 	body, err := e.Apply(o)

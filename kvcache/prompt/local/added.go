@@ -118,7 +118,7 @@ func (v *vocabulary) add(t addedToken) (bool, error) {
 			return false, nil
 		}
 		if v.added[i].ID != t.ID {
-			return false, fmt.Errorf("local: tokenizer_config.json and tokenizer.json disagree about the id of an added token (%d, %d)", t.ID, v.added[i].ID)
+			return false, fmt.Errorf("local: tokenizer_config.json gives an added token the id %d, tokenizer.json %d", t.ID, v.added[i].ID)
 		}
 		v.added[i] = t
 		return true, nil
@@ -128,7 +128,7 @@ func (v *vocabulary) add(t addedToken) (bool, error) {
 		return false, err
 	}
 	if id != t.ID {
-		return false, fmt.Errorf("local: tokenizer_config.json gives an added token the id %d, the tokenizers library %d", t.ID, id)
+		return false, fmt.Errorf("local: tokenizer_config.json gives an added token the id %d, its library %d", t.ID, id)
 	}
 	v.added = append(v.added, t)
 	return true, nil
@@ -148,7 +148,7 @@ func (v *vocabulary) nextID(content string) (uint32, error) {
 	if id, found := v.ids[content]; found {
 		return id, nil
 	}
-	next := uint32(len(v.ids)) //nolint:gosec // a vocabulary in a file of bounded size
+	next := uint32(len(v.ids))
 	for _, t := range v.added {
 		if t.ID >= next {
 			next = t.ID + 1

@@ -38,7 +38,7 @@ func messagesQuery(o jsonscan.Object, a *assets) (*query, error) {
 		return nil, err
 	}
 	c := converter{merge: a.mergeSystem, system: system}
-	if err = c.convert(o.Value("messages")); err != nil {
+	if err := c.convert(o.Value("messages")); err != nil {
 		return nil, err
 	}
 	if len(c.system) > 0 {

@@ -42,7 +42,8 @@ type assets struct {
 }
 
 // errNoTokenizer says what a directory lacks.
-var errNoTokenizer = errors.New("local: no " + fileTokenizer + " or no " + fileTokenizerConfig + " in the directory: point Dir at a model's files")
+var errNoTokenizer = errors.New("local: no " + fileTokenizer + " or no " + fileTokenizerConfig +
+	" in the directory: point Dir at a model's files")
 
 // load makes assets of a model's files.
 func load(m Model, o *Options) (*assets, error) {
@@ -93,7 +94,7 @@ func build(m Model, f *files, o *Options) (*assets, error) {
 			return nil, err
 		}
 	}
-	if err = a.compile(f, tc, o); err != nil {
+	if err := a.compile(f, tc, o); err != nil {
 		return nil, err
 	}
 	a.probe()
@@ -202,7 +203,10 @@ func templatesOf(f *files, tc *tokenizerConfig) (map[string]string, error) {
 		byName[templateDefault] = one
 		return byName, nil
 	}
-	var list []struct{ Name, Template string }
+	var list []struct {
+		Name     string `json:"name"`
+		Template string `json:"template"`
+	}
 	if json.Unmarshal(tc.ChatTemplate, &list) == nil {
 		for _, t := range list {
 			byName[t.Name] = t.Template

@@ -81,7 +81,7 @@ func TestModelTypes(t *testing.T) {
 			require.ErrorIs(t, err, local.ErrModelType)
 			var typed *local.ModelTypeError
 			require.ErrorAs(t, err, &typed)
-			assert.ErrorContains(t, err, c.want)
+			require.ErrorContains(t, err, c.want)
 			var of *local.AssetError
 			require.ErrorAs(t, err, &of)
 			assert.Equal(t, "m", of.Model)
@@ -202,7 +202,8 @@ func TestTemplates(t *testing.T) {
 		}, local.Model{}, "A", "A"},
 		"config, several": {func(dir string) {
 			edit(t, filepath.Join(dir, "tokenizer_config.json"), map[string]any{"chat_template": []map[string]string{
-				{"name": "default", "template": "A"}, {"name": "tool_use", "template": "B"}}})
+				{"name": "default", "template": "A"}, {"name": "tool_use", "template": "B"},
+			}})
 		}, local.Model{}, "A", "B"},
 		"given":   {one("A"), local.Model{ChatTemplate: "{{ 'G' }}"}, "G", "G"},
 		"by name": {func(dir string) { write(t, dir, "chat_templates/other.jinja", "O") }, local.Model{ChatTemplate: "other"}, "O", "O"},

@@ -92,7 +92,7 @@ func BenchmarkNewTurn60k(b *testing.B) {
 	b.ReportMetric(float64(n), "tokens")
 }
 
-// BenchmarkParse60k is the share of that that is parsing JSON.
+// BenchmarkParse60k is what parsing JSON takes of it.
 func BenchmarkParse60k(b *testing.B) {
 	body := longChat(b, 60_000, 0)
 	b.SetBytes(int64(len(body)))

@@ -210,16 +210,17 @@ func chatMessage(v jsonscan.Value) (message, error) {
 	if !reasoning.Exists() {
 		reasoning = older
 	}
+	var err error
 	switch {
 	case m.role == roleAssistant:
-		return m, m.readAssistant(calls, reasoning)
+		err = m.readAssistant(calls, reasoning)
 	case calls.Exists():
-		return m, errForm
+		err = errForm
 	case m.role == roleTool:
-		return m, m.readCallID(callID)
+		err = m.readCallID(callID)
 	default:
-		return m, nil
 	}
+	return m, err
 }
 
 // optional reads a string that may be absent, but not null.

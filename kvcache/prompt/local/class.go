@@ -85,7 +85,7 @@ func blueprintOf(class string, c *tokenizerConfig) *blueprint {
 	split := func(pattern string) any {
 		return object{"type": "Sequence", "pretokenizers": []any{
 			object{"type": "Split", "pattern": object{"Regex": pattern}, "behavior": "Isolated", "invert": false},
-			object{"type": "ByteLevel", "add_prefix_space": c.prefixSpace(false), "trim_offsets": true, "use_regex": false},
+			byteLevel(c, false),
 		}}
 	}
 	switch class {
@@ -114,22 +114,33 @@ func blueprintOf(class string, c *tokenizerConfig) *blueprint {
 	case classGemma:
 		unk := c.special("unk_token", "<unk>")
 		return &blueprint{
-			normalizer:   object{"type": "Replace", "pattern": object{"String": " "}, "content": "▁"},
-			preTokenizer: object{"type": "Split", "pattern": object{"String": " "}, "behavior": "MergedWithPrevious", "invert": false},
-			unk:          &unk, fuseUnk: true, byteFallback: true,
+			normalizer: object{"type": "Replace", "pattern": object{"String": " "}, "content": "▁"},
+			preTokenizer: object{
+				"type": "Split", "pattern": object{"String": " "}, "behavior": "MergedWithPrevious", "invert": false,
+			},
+			unk: &unk, fuseUnk: true, byteFallback: true,
 			defaults: []namedToken{
-				{"bos_token", "<bos>"}, {"eos_token", "<eos>"}, {"unk_token", "<unk>"},
-				{"pad_token", "<pad>"}, {"mask_token", "<mask>"},
+				{"bos_token", "<bos>"},
+				{"eos_token", "<eos>"},
+				{"unk_token", "<unk>"},
+				{"pad_token", "<pad>"},
+				{"mask_token", "<mask>"},
 			},
 		}
 	case classGPT2:
 		return &blueprint{
-			preTokenizer: object{"type": "ByteLevel", "add_prefix_space": c.prefixSpace(false), "trim_offsets": true, "use_regex": true},
+			preTokenizer: byteLevel(c, true),
 			affix:        &empty,
 			defaults:     []namedToken{{"bos_token", endOfText}, {"eos_token", endOfText}, {"unk_token", endOfText}},
 		}
 	default:
 		return nil
+	}
+}
+
+func byteLevel(c *tokenizerConfig, useRegex bool) object {
+	return object{
+		"type": "ByteLevel", "add_prefix_space": c.prefixSpace(false), "trim_offsets": true, "use_regex": useRegex,
 	}
 }
 

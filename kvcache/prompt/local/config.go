@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -42,6 +43,8 @@ type namedSpecial struct {
 }
 
 // standardTokens are transformers' own names, in its order.
+//
+//nolint:gochecknoglobals // a table
 var standardTokens = [...]string{
 	"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token",
 }
@@ -65,12 +68,13 @@ func parseTokenizerConfig(text, specialMap []byte) (*tokenizerConfig, error) {
 		if err := json.Unmarshal(specialMap, &older); err != nil {
 			return nil, errors.New("local: special_tokens_map.json is malformed")
 		}
-		for k, v := range older {
-			c.all[k] = v
-		}
+		maps.Copy(c.all, older)
 		c.Extra, c.Additional = c.all["extra_special_tokens"], c.all["additional_special_tokens"]
 	}
-	return c, c.check()
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // check refuses what changes tokenization in ways that are not reproduced.

@@ -24,8 +24,8 @@ const (
 
 // The files that are read.
 const (
-	fileTokenizer       = "tokenizer.json"
-	fileTokenizerConfig = "tokenizer_config.json"
+	fileTokenizer       = "tokenizer.json"        //nolint:gosec // no credentials
+	fileTokenizerConfig = "tokenizer_config.json" //nolint:gosec // no credentials
 	fileConfig          = "config.json"
 	fileSpecialMap      = "special_tokens_map.json"
 	fileTemplate        = "chat_template.jinja"
@@ -45,13 +45,13 @@ func HubDir(root, model string) string {
 // snapshot of a revision when dir is a model in a Hugging Face cache.
 func resolveDir(dir, revision string) (string, error) {
 	snapshots := filepath.Join(dir, "snapshots")
-	if info, err := os.Stat(snapshots); err != nil || !info.IsDir() {
+	if !isDir(snapshots) {
 		return dir, nil
 	}
 	if revision == "" {
 		revision = "main"
 	}
-	for _, part := range strings.Split(revision, "/") {
+	for part := range strings.SplitSeq(revision, "/") {
 		if part == "" || part == "." || part == ".." {
 			return "", fmt.Errorf("local: %q is no revision", revision)
 		}
@@ -64,10 +64,15 @@ func resolveDir(dir, revision string) (string, error) {
 		return "", fmt.Errorf("local: no snapshot of revision %q in %s", revision, dir)
 	}
 	at := filepath.Join(snapshots, commit)
-	if info, err := os.Stat(at); err != nil || !info.IsDir() {
+	if !isDir(at) {
 		return "", fmt.Errorf("local: no snapshot of revision %q in %s", revision, dir)
 	}
 	return at, nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // stamp tells cheaply whether files may have changed.
@@ -157,7 +162,7 @@ func readFiles(dir string) (*files, error) {
 }
 
 func readFile(path string, limit int64) ([]byte, error) {
-	file, err := os.Open(path)
+	file, err := os.Open(path) //nolint:gosec // the operator says where the files are
 	if err != nil {
 		return nil, fmt.Errorf("local: %w", err)
 	}

@@ -30,6 +30,8 @@ const whyUnknown = "not known to be rendered by its chat template alone (set Mod
 
 // notJinja are the model types and architectures for which vLLM 0.32 makes prompts
 // by code of its own.
+//
+//nolint:gochecknoglobals // a table
 var notJinja = map[string]string{
 	"gpt_oss":                            "vLLM renders it by the harmony format",
 	"deepseek_v32":                       "vLLM renders it by DeepSeek-V3.2's own encoding",
@@ -73,6 +75,8 @@ type familyInfo struct {
 
 // families are the model types that are served: those that vLLM 0.32 renders by
 // chat template. Of the multimodal ones requests without media are served.
+//
+//nolint:gochecknoglobals // a table
 var families = map[string]familyInfo{
 	"llama": {}, "llama4": {}, "llama4_text": {}, "mllama": {},
 	"mistral": {class: classMistralCommon}, "mixtral": {class: classMistralCommon},

@@ -58,11 +58,9 @@ func (s *Source) refresh(ctx context.Context, e *entry) {
 		s.note(ctx, e, err)
 		return
 	}
-	a := now
-	if f.hash == now.hash {
-		same := *now
-		same.dir, same.stamps = f.dir, f.stamps
-		a = &same
+	a := new(assets)
+	if *a = *now; f.hash == now.hash {
+		a.dir, a.stamps = f.dir, f.stamps
 	} else if a, err = build(e.model, f, &s.opts); err != nil {
 		e.failed = f.stamps
 		s.note(ctx, e, err)

@@ -157,7 +157,7 @@ func (a *assets) ids(text []byte, special bool, c cut) ([]uint32, error) {
 	if !c.any {
 		return ids, nil
 	}
-	return c.apply(a, ids, s, special)
+	return (&c).apply(a, ids, s, special)
 }
 
 // cut is a request's wish to shorten its prompt.
@@ -208,7 +208,7 @@ func (c *cut) reserve(o jsonscan.Object, fields ...string) {
 // that depends on its model length.
 const longText = 64 << 10
 
-func (c cut) apply(a *assets, ids []uint32, text string, special bool) ([]uint32, error) {
+func (c *cut) apply(a *assets, ids []uint32, text string, special bool) ([]uint32, error) {
 	to := c.to
 	if to < 0 {
 		if a.model.MaxModelLen <= 0 {

@@ -108,10 +108,13 @@ func chatToolCall(v jsonscan.Value) (*jinja.Dict, error) {
 		return nil, err
 	}
 	call, function := toolCall(callID, name, arguments, argumentsFirst)
-	if err = setAll(function, inside); err != nil {
+	if err := setAll(function, inside); err != nil {
 		return nil, err
 	}
-	return call, setAll(call, more)
+	if err := setAll(call, more); err != nil {
+		return nil, err
+	}
+	return call, nil
 }
 
 func setAll(d *jinja.Dict, fields []extraField) error {
@@ -156,19 +159,22 @@ func (t definition) dict() (*jinja.Dict, error) {
 		return nil, err
 	}
 	fn.Set("parameters", parameters)
-	if err = setBool(fn, "strict", t.strict); err != nil {
+	if err := setBool(fn, "strict", t.strict); err != nil {
 		return nil, err
 	}
 	if !t.deferred.Exists() {
 		t.deferred = t.outer
 	}
-	if err = setBool(fn, "defer_loading", t.deferred); err != nil {
+	if err := setBool(fn, "defer_loading", t.deferred); err != nil {
 		return nil, err
 	}
 	tool := jinja.NewDict(fields)
 	tool.Set("type", jinja.String("function"))
 	tool.Set("function", fn)
-	return tool, setBool(tool, "defer_loading", t.outer)
+	if err := setBool(tool, "defer_loading", t.outer); err != nil {
+		return nil, err
+	}
+	return tool, nil
 }
 
 func (t definition) schema() (jinja.Value, error) {

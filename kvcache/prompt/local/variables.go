@@ -9,6 +9,8 @@ import (
 // reservedNames are template arguments that are parameters of the functions that
 // the engine calls on the way to the template: a request that names them changes
 // more than the template's variables, or is refused.
+//
+//nolint:gochecknoglobals // a table
 var reservedNames = [...]string{
 	"messages", "tools", "tokenize", "conversation", "model_config", "tokenizer", "chat_template", "self",
 	"padding", "truncation", "max_length", "return_tensors", "return_dict", "return_assistant_tokens_mask",

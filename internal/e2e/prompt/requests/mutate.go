@@ -94,7 +94,8 @@ func (m *mutator) change(b *strings.Builder, v jsonscan.Value) {
 	case (isList || isObject) && m.chance(70):
 		m.changeItems(b, v, isObject)
 	case m.chance(30):
-		b.WriteString(pick(m.Generator, "null", `""`, "[]", "{}", "true", "0", `"text"`, `"auto"`, `"none"`, `"assistant"`, `"tool"`, `"user"`, `"developer"`))
+		b.WriteString(pick(m.Generator, "null", `""`, "[]", "{}", "true", "0", `"text"`, `"auto"`, `"none"`,
+			`"assistant"`, `"tool"`, `"user"`, `"developer"`))
 	case v.Kind() == jsonscan.KindString && m.chance(30):
 		b.WriteString("[" + string(v.Raw()) + "]")
 	default:

@@ -8,7 +8,7 @@ func (g *Generator) messages() []byte {
 	switch {
 	case g.chance(30):
 		f.text("system", g.prose())
-	case g.chance(30):
+	case g.chance(35):
 		f.raw("system", list(g.some(3, func() string {
 			return g.textBlock(pick(g, "", "", "x-anthropic-billing-header: cch=1"))
 		})))

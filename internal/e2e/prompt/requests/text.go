@@ -10,7 +10,8 @@ var words = [...]string{
 	"<|begin_of_text|>", "<｜User｜>", "<｜begin▁of▁sentence｜>", "[INST]", "[/INST]", "<think>", "</think>", "<tool_call>", "<|end|>",
 	"<|start|>", "<|sep|>", "{{ messages }}", "{% raw %}", "{# no #}", "&amp;", "<b>", "\"quoted\"", "back\\slash", "tab\there",
 	"nul\x00", "del\x7f", "\u00a0", "\u200b", "\u2028", "\ufeff", "\u00ad", "▁", "Ġ", "Ċ", "if (a && b) { return f(x)[0]; }",
-	"def f(x):\n    return x\n", "SELECT * FROM t WHERE a='b';", "https://example.com/?q=1&r=2#s", "user@example.com", "\U0001F9D1\u200d\U0001F4BB",
+	"def f(x):\n    return x\n", "SELECT * FROM t WHERE a='b';", "https://example.com/?q=1&r=2#s", "user@example.com",
+	"\U0001F9D1\u200d\U0001F4BB",
 	"\U00010041\u0323", "\u1100\u1161\u11a8", "ก็", "\u0300", "\U000e0001", "\ue000", "\uffff",
 }
 
