@@ -3,6 +3,7 @@ package kvsteer_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -192,6 +193,33 @@ func TestRolesThatAreMissing(t *testing.T) {
 	a := r.post("/v1/chat/completions", body(3))
 	require.Equal(t, http.StatusServiceUnavailable, a.status)
 	require.Contains(t, a.body, "none generates answers")
+}
+
+// says answers with a usage, and where the KV cache is.
+func says(prompt, cached int, more string) http.HandlerFunc {
+	return prompts(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"choices":[{"text":"x"}],"usage":{"prompt_tokens":%d,"completion_tokens":1,`+
+			`"prompt_tokens_details":{"cached_tokens":%d}}%s}`, prompt, cached, more)
+	})
+}
+
+// To who goes on from a prompt all of it looks cached. What counts is what was
+// cached where it was computed.
+func TestCreditForTheCache(t *testing.T) {
+	t.Parallel()
+	r := newScripted(t, rigConfig{options: []kvsteer.Option{kvsteer.WithPredictor(roles{})}},
+		worker{role: fleet.RolePrefill, serve: says(100, 32, `,"kv_transfer_params":{"do_remote_prefill":true}`)},
+		worker{role: fleet.RoleDecode, serve: says(100, 96, "")},
+	)
+	r.waitJoined()
+	a := r.post("/v1/completions", textBody(strings.Repeat("word ", 100), ""))
+	require.Equal(t, http.StatusOK, a.status)
+	require.Contains(t, a.body, `"cached_tokens":96`, "the client gets the worker's own words")
+	o := r.observed.nextOutcome(t, 0)
+	require.Equal(t, "s0", o.Decision.Winner().PrefillOn)
+	require.Equal(t, []int{68, 32, 1}, []int{o.Usage.Uncached, o.Usage.CacheRead, o.Usage.Output})
+	r.idle()
 }
 
 // A worker that fails to compute a prompt is not asked again; who would have gone on

@@ -23,6 +23,7 @@ type worker struct {
 	models []string // served; testModel if nil
 	serve  http.HandlerFunc
 	health http.HandlerFunc // always well if nil
+	role   fleet.Role
 }
 
 // newScripted is newRig over such workers, named s0, s1 and so on.
@@ -49,7 +50,9 @@ func newScripted(t *testing.T, c rigConfig, workers ...worker) *rig {
 		srv.Config.ErrorLog = log.New(io.Discard, "", 0)
 		srv.Start()
 		t.Cleanup(srv.Close)
-		described = append(described, fleet.Worker{Name: fmt.Sprintf("s%d", i), URL: srv.URL, Models: models})
+		described = append(described, fleet.Worker{
+			Name: fmt.Sprintf("s%d", i), URL: srv.URL, Models: models, Role: w.role, Class: string(w.role),
+		})
 	}
 	o := fleet.Options{
 		Discoverer: fleet.Static(described...), ProbeInterval: 50 * time.Millisecond, ScrapeInterval: -1,
