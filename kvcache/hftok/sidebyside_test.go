@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -25,8 +27,8 @@ type pair struct {
 	pure *tokenizer.Tokenizer
 }
 
-// real loads a family's file, or skips.
-func real(t testing.TB, family string) pair {
+// loadFamily loads a family's file, or skips.
+func loadFamily(t testing.TB, family string) pair {
 	t.Helper()
 	cache, err := os.UserCacheDir()
 	require.NoError(t, err)
@@ -106,34 +108,59 @@ func TestSideBySide(t *testing.T) {
 	}
 	run("testdata", loadPair(t, "testdata/bpe.json"), texts)
 	for _, family := range families {
-		t.Run(family, func(t *testing.T) { run(family, real(t, family), texts) })
+		t.Run(family, func(t *testing.T) { run(family, loadFamily(t, family), texts) })
 	}
 }
 
-// BenchmarkSideBySide is both over the same text, warm, in one run: what a
-// tokenizer does with prompts that are much like those before.
+// BenchmarkSideBySide is both over the same texts, warm, in one run: what a
+// tokenizer does with prompts whose words it knows. Each text is a new one, since
+// package tokenizer remembers whole texts. cpu-MB/s is by the time that the thread
+// computed, which other work on the machine does not change much.
 func BenchmarkSideBySide(b *testing.B) {
-	const size = 256 << 10
 	for _, family := range families {
-		p := real(b, family)
+		p := loadFamily(b, family)
 		for _, language := range []string{"English", "Chinese"} {
-			text := newTexts(7).prose(language == "Chinese", size)
-			encode := func(f func([]uint32, string, bool) ([]uint32, error)) func(*testing.B) {
-				return func(b *testing.B) {
-					ids, err := f(nil, text, false)
-					require.NoError(b, err)
-					b.SetBytes(int64(len(text)))
-					b.ReportAllocs()
-					for b.Loop() {
-						if ids, err = f(ids[:0], text, false); err != nil {
-							b.Fatal(err)
-						}
-					}
-					b.ReportMetric(float64(len(text))/float64(len(ids)), "bytes/token")
-				}
-			}
-			b.Run(family+"/"+language+"/rust", encode(p.rust.Encode))
-			b.Run(family+"/"+language+"/pureGo", encode(p.pure.Encode))
+			b.Run(family+"/"+language+"/rust", func(b *testing.B) { measure(b, p.rust.Encode, language == "Chinese", 7) })
+			b.Run(family+"/"+language+"/pureGo", func(b *testing.B) { measure(b, p.pure.Encode, language == "Chinese", 7) })
 		}
 	}
+}
+
+// measure encodes new texts; those of a seed are the same each time.
+func measure(b *testing.B, encode func([]uint32, string, bool) ([]uint32, error), chinese bool, seed uint64) {
+	b.Helper()
+	const (
+		size = 256 << 10
+		warm = 4
+	)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	g := newTexts(seed)
+	var ids []uint32
+	for range warm {
+		_, err := encode(nil, g.prose(chinese, size), false)
+		require.NoError(b, err)
+	}
+	var spent time.Duration
+	var read, tokens int
+	b.SetBytes(size)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		b.StopTimer()
+		text := g.prose(chinese, size)
+		b.StartTimer()
+		before := cpuTime()
+		var err error
+		if ids, err = encode(ids[:0], text, false); err != nil {
+			b.Fatal(err)
+		}
+		spent += cpuTime() - before
+		read += len(text)
+		tokens += len(ids)
+	}
+	if spent > 0 {
+		b.ReportMetric(float64(read)/1e6/spent.Seconds(), "cpu-MB/s")
+	}
+	b.ReportMetric(float64(read)/float64(tokens), "bytes/token")
 }
