@@ -29,6 +29,7 @@ const (
 	errText       prompt.ReasonError = "prompt is not valid Unicode"
 	errTokenize   prompt.ReasonError = "tokenizer failed on the prompt"
 	errAPI        prompt.ReasonError = "endpoint is not served locally"
+	errSGLang     prompt.ReasonError = "SGLang's conversion of messages is not reproduced"
 	errEmpty      prompt.ReasonError = "empty prompt"
 )
 

@@ -37,6 +37,10 @@ type Model struct {
 	// AnyType serves a model type that is not known to this package. Types known to
 	// be rendered without a template are refused all the same.
 	AnyType bool
+	// SGLang says that the model's engines are SGLang rather than vLLM. It converts
+	// conversations in a way of its own, which is not reproduced: only prompts that
+	// are text already are served, the rest is passed on.
+	SGLang bool
 	// TimeZone is the engines', for templates that print the date. Nil: UTC, which
 	// is what containers have.
 	TimeZone *time.Location

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
+	"github.com/kvsteer/kvsteer/kvcache/prompt/local"
 )
 
 // Requests that can't be served exactly are passed on, each with its reason.
@@ -114,6 +115,18 @@ func TestPassesOn(t *testing.T) {
 		require.ErrorAs(t, err, &why, "%s %s", c.api, c.body)
 		assert.Equal(t, c.want, string(why), "%s %s", c.api, c.body)
 	}
+}
+
+func TestSGLang(t *testing.T) {
+	t.Parallel()
+	s := one(t, "qwen", func(m *local.Model) { m.SGLang = true })
+	_, err := encode(t, s, prompt.Chat, hello)
+	require.EqualError(t, err, "SGLang's conversion of messages is not reproduced")
+	_, err = encode(t, s, prompt.Completions, `{"prompt":"a","add_special_tokens":false}`)
+	require.EqualError(t, err, "a field of an unusual form")
+	enc, err := encode(t, s, prompt.Completions, `{"prompt":"a"}`)
+	require.NoError(t, err)
+	assert.Len(t, enc.Tokens, 1)
 }
 
 // The template has a say, too.

@@ -122,6 +122,9 @@ func (a *assets) encode(ctx context.Context, api prompt.API, o jsonscan.Object) 
 	if api == prompt.Completions {
 		return a.completions(out, o)
 	}
+	if a.model.SGLang {
+		return prompt.Encoding{}, errSGLang
+	}
 	q, err := a.query(api, o)
 	if err != nil {
 		return prompt.Encoding{}, err
@@ -155,6 +158,9 @@ func (a *assets) query(api prompt.API, o jsonscan.Object) (*query, error) {
 
 // completions encodes the first prompt and counts all.
 func (a *assets) completions(out prompt.Encoding, o jsonscan.Object) (prompt.Encoding, error) {
+	if a.model.SGLang && (o.Value("add_special_tokens").Exists() || o.Value("truncate_prompt_tokens").Exists()) {
+		return prompt.Encoding{}, errField // vLLM's own
+	}
 	texts, special, c, err := completionTexts(o)
 	if err != nil {
 		return prompt.Encoding{}, err
