@@ -32,6 +32,8 @@ import (
 
 type config struct {
 	listen, fleet, policy, outcomes string
+	files                           files
+	queue                           bool
 	notice, grace                   time.Duration
 }
 
@@ -41,6 +43,8 @@ func main() {
 	flag.StringVar(&c.fleet, "fleet", "fleet.yaml", "file that lists the workers; it may change while we run")
 	flag.StringVar(&c.policy, "policy", "kvsteer", "how to choose: kvsteer, or round-robin to compare with")
 	flag.StringVar(&c.outcomes, "outcomes", "", "file to append one JSON line per finished request to: decision, TTFT, usage")
+	flag.Var(&c.files, "files", "`MODEL=DIR`: compute this model's prompts from its files (tokenizer.json ...) instead of asking engines; repeatable")
+	flag.BoolVar(&c.queue, "queue", false, "hold requests while every worker is busy, and choose when one is free")
 	flag.DurationVar(&c.notice, "notice", time.Second, "how long readiness is denied before connections are, for load balancers to notice")
 	flag.DurationVar(&c.grace, "grace", 30*time.Second, "how long streams may go on after a signal to stop")
 	flag.Parse()
@@ -82,6 +86,17 @@ func run(ctx context.Context, c config) (err error) {
 	opts := []kvsteer.Option{
 		kvsteer.WithFleet(workers), kvsteer.WithEvents(&zmtp.Transport{}), // KV events in pure Go
 		kvsteer.WithPolicy(rule), kvsteer.WithLogger(logger),
+	}
+	if c.queue {
+		opts = append(opts, kvsteer.WithQueue(kvsteer.QueueOptions{}))
+	}
+	if len(c.files) > 0 {
+		var e *encoder
+		if e, err = newEncoder(c.files, logger); err != nil {
+			return err
+		}
+		defer closing(e, &err)
+		opts = append(opts, kvsteer.WithEncoder(e.Encoder))
 	}
 	if c.outcomes != "" {
 		var f *os.File

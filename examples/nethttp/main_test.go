@@ -69,7 +69,10 @@ func TestRefusesToStart(t *testing.T) {
 		"unknown policy": {config{policy: "x"}, "want kvsteer or round-robin"},
 		"no fleet file":  {config{policy: "kvsteer", fleet: filepath.Join(t.TempDir(), "none.yaml")}, "-fleet: stat "},
 		"bad fleet file": {config{policy: "kvsteer", fleet: bad}, `3:5: a worker has no key "ulr"; did you mean "url"?`},
-		"port in use":    {config{policy: "kvsteer", fleet: good, listen: taken.Addr().String()}, "-listen: listen tcp 127.0.0.1:"},
+		"no model's files": {
+			config{policy: "kvsteer", fleet: good, listen: "127.0.0.1:0", files: files{"m": {Dir: t.TempDir()}}}, "-files: ",
+		},
+		"port in use": {config{policy: "kvsteer", fleet: good, listen: taken.Addr().String()}, "-listen: listen tcp 127.0.0.1:"},
 		"no outcomes": {
 			config{policy: "kvsteer", fleet: good, listen: "127.0.0.1:0", outcomes: t.TempDir()}, "-outcomes: open ",
 		},
@@ -77,6 +80,35 @@ func TestRefusesToStart(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) { require.ErrorContains(t, run(t.Context(), c.c), c.want) })
 	}
+}
+
+// Files that are not those of the engine's model are found out, and requests are
+// served all the same.
+func TestFilesOfAnotherModel(t *testing.T) {
+	engine := fleettest.New(t, fleettest.Config{Name: "w0", Model: "m", Speed: 1000})
+	dir := t.TempDir()
+	c := config{
+		listen: freeAddress(t), fleet: filepath.Join(dir, "fleet.yaml"), policy: "kvsteer", queue: true,
+		outcomes: filepath.Join(dir, "outcomes"), grace: 10 * time.Second,
+	}
+	require.Error(t, c.files.Set("m"))
+	require.NoError(t, c.files.Set("m=../../kvcache/prompt/local/testdata/models/qwen"))
+	require.NoError(t, os.WriteFile(c.fleet, []byte("workers:\n  - name: w0\n    url: "+engine.URL()+"\n"), 0o600))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, c) }()
+	require.Eventually(t, func() bool { return status(c, "/healthz") == http.StatusOK }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool {
+		resp, err := http.Post("http://"+c.listen+"/v1/completions", "application/json", strings.NewReader(`{"model":"m","prompt":"hi there"}`))
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		outcomes, err := os.ReadFile(c.outcomes)
+		require.NoError(t, err)
+		return resp.StatusCode == http.StatusOK && strings.Contains(string(outcomes), "not from local: ids differ from the engine's")
+	}, 20*time.Second, 5*time.Millisecond)
+	stop()
+	require.NoError(t, <-ended)
+	http.DefaultClient.CloseIdleConnections()
 }
 
 // status is 0 when nobody listens.

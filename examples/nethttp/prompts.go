@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
+	"github.com/kvsteer/kvsteer/kvcache/prompt/local"
+)
+
+// files are the values of -files by model.
+type files map[string]local.Model
+
+// Set takes MODEL=DIR.
+func (f *files) Set(v string) error {
+	model, dir, ok := strings.Cut(v, "=")
+	if !ok || model == "" || dir == "" {
+		return errors.New("want MODEL=DIR")
+	}
+	if *f == nil {
+		*f = files{}
+	}
+	(*f)[model] = local.Model{Dir: dir}
+	return nil
+}
+
+func (f *files) String() string { return "" }
+
+// encoder computes prompts from the models' files, as long as each engine confirms
+// that it has the same ids, and asks the engines where it can't.
+type encoder struct {
+	*prompt.Encoder
+
+	source *local.Source
+	prover *prompt.Prover
+}
+
+func newEncoder(f files, logger *slog.Logger) (*encoder, error) {
+	source, err := local.New(local.Options{Models: f, Logger: logger})
+	if err != nil {
+		return nil, fmt.Errorf("-files: %w", err)
+	}
+	prover := prompt.NewProver(source, prompt.ProverOptions{OnReport: func(r *prompt.ProofReport) {
+		level := slog.LevelInfo
+		if r.State == prompt.ProofFailed { // the alarm: requests ask the engine from now on
+			level = slog.LevelError
+		}
+		logger.Log(context.Background(), level, "prompts compared with an engine", "report", r.String())
+	}})
+	return &encoder{
+		Encoder: prompt.NewEncoder(prompt.Options{Sources: []prompt.Source{prover}}), source: source, prover: prover,
+	}, nil
+}
+
+// Close closes what newEncoder opened.
+func (e *encoder) Close() error {
+	return errors.Join(e.Encoder.Close(), e.prover.Close(), e.source.Close())
+}
