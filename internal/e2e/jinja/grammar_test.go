@@ -494,7 +494,10 @@ func TestGrammar(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := startOracle(t)
+	compareSources(t, startOracle(t), grammar(seed, count))
+}
+
+func grammar(seed uint64, count int) []string {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0))}
 	sources := make([]string, count)
 	for i := range sources {
@@ -505,7 +508,7 @@ func TestGrammar(t *testing.T) {
 			sources[i] = g.body(3)
 		}
 	}
-	compareSources(t, o, sources)
+	return sources
 }
 
 func compareSources(t *testing.T, o *oracle, sources []string) {

@@ -10,8 +10,9 @@ import (
 
 // TestTables compares what is best tried systematically: every format on every
 // number, every method on every kind of text.
-func TestTables(t *testing.T) {
-	o := startOracle(t)
+func TestTables(t *testing.T) { compareSources(t, startOracle(t), tables()) }
+
+func tables() []string {
 	var sources []string
 	add := func(format string, args ...any) { sources = append(sources, fmt.Sprintf(format, args...)) }
 
@@ -112,5 +113,5 @@ func TestTables(t *testing.T) {
 			add("a \n  %s \n {{ x }} {%% \n  %s\n b", begin, end)
 		}
 	}
-	compareSources(t, o, sources)
+	return sources
 }

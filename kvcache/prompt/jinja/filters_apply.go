@@ -86,7 +86,7 @@ func (st *state) named(defs map[string]*builtin, kind string, name Value) (*buil
 	}
 	def := defs[s]
 	if def == nil {
-		return nil, raise(otherError, "no %s named %q", kind, s)
+		return nil, raise(otherError, "no %s of that name", kind)
 	}
 	if def.fn == nil {
 		return nil, unsupported("%s %q", kind, s)

@@ -238,7 +238,7 @@ func filterBatch(st *state, a args) (Value, error) {
 		for {
 			v, ok, err := it.next(st)
 			if err == nil && ok {
-				err = st.growItems(1)
+				err = st.spend(valueSize)
 			}
 			if err != nil {
 				return nil, false, err

@@ -239,7 +239,7 @@ func filterUnique(st *state, a args) (Value, error) {
 				return nil, false, err
 			}
 			if i < 0 {
-				if err := st.growItems(1); err != nil {
+				if err := st.spend(valueSize); err != nil {
 					return nil, false, err
 				}
 				return v, true, seen.set(key, None{})

@@ -92,7 +92,7 @@ func (st *state) updateDict(d *Dict, v Value) error {
 		if err != nil || !ok {
 			return err
 		}
-		if err := st.growItems(1); err != nil {
+		if err := st.spend(valueSize); err != nil {
 			return err
 		}
 		items, err := st.items(pair)

@@ -119,7 +119,7 @@ func (st *state) drain(it iterator) ([]Value, error) {
 		if err := st.step(1); err != nil {
 			return nil, err
 		}
-		if err := st.growItems(1); err != nil {
+		if err := st.spend(valueSize); err != nil {
 			return nil, err
 		}
 		out = append(out, v)

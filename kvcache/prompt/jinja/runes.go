@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -52,6 +53,10 @@ func appendRune(dst []byte, r rune) []byte {
 
 // runeLen counts characters: len(s) in Python.
 func runeLen(s string) int {
+	const surrogateLead = 0xed
+	if strings.IndexByte(s, surrogateLead) < 0 {
+		return utf8.RuneCountInString(s)
+	}
 	n := 0
 	for i := 0; i < len(s); {
 		if s[i] < utf8.RuneSelf {
@@ -78,6 +83,10 @@ func isASCII(s string) bool {
 // runeOffset returns the byte offset of character n, or len(s) past the end.
 func runeOffset(s string, n int) int {
 	i := 0
+	for i < n && i < len(s) && s[i] < utf8.RuneSelf {
+		i++ // as many bytes as characters so far
+	}
+	n -= i
 	for ; n > 0 && i < len(s); n-- {
 		_, size := decodeRune(s[i:])
 		i += size

@@ -56,7 +56,7 @@ const checkEvery = 1024
 
 // bytesFactor says how much all strings of a render may have, as a multiple of
 // the largest one.
-const bytesFactor = 64
+const bytesFactor = 32
 
 // step accounts for work, in steps.
 func (st *state) step(n int) error {
@@ -87,6 +87,11 @@ func (st *state) grow(n int) error {
 	if n > st.opts.MaxOutput {
 		return limit("string longer than %d bytes", st.opts.MaxOutput)
 	}
+	return st.spend(n)
+}
+
+// spend accounts for n bytes of memory.
+func (st *state) spend(n int) error {
 	st.bytes -= n
 	if st.bytes < 0 {
 		return limit("strings need more than %d bytes", bytesFactor*st.opts.MaxOutput)
@@ -94,15 +99,18 @@ func (st *state) grow(n int) error {
 	return st.work(n)
 }
 
-// valueSize is what an item of a list counts for in bytes.
-const valueSize = 16
+// What a list and each of its items count for in bytes.
+const (
+	listSize  = 48
+	valueSize = 16
+)
 
 // growItems accounts for a list of n items to be made.
 func (st *state) growItems(n int) error {
-	if n > st.opts.MaxOutput/valueSize {
-		return limit("list longer than %d", st.opts.MaxOutput/valueSize)
+	if most := st.opts.MaxOutput / valueSize; n > most {
+		return limit("list longer than %d", most)
 	}
-	return st.grow(n * valueSize)
+	return st.spend(listSize + n*valueSize)
 }
 
 // call counts a level of nested calls.

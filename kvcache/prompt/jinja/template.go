@@ -9,7 +9,7 @@ import (
 // Defaults of Options, chosen far above what real templates need for the longest
 // conversations and far below what hurts a router.
 const (
-	defaultMaxOutput = 16 << 20
+	defaultMaxOutput = 8 << 20
 	defaultMaxSteps  = 10_000_000
 	defaultMaxDepth  = 200
 	maxSource        = 4 << 20
@@ -18,8 +18,8 @@ const (
 // Options bounds a template. The zero value is good.
 type Options struct {
 	// MaxOutput is the largest result of a render, and the largest string, in
-	// bytes; lists are bounded accordingly. All strings of one render together may
-	// have 64 times as much. 0: 16 MiB.
+	// bytes; lists are bounded accordingly. All that one render makes together may
+	// have 32 times as much. 0: 8 MiB.
 	MaxOutput int
 	// MaxSteps bounds the work of one render: statements, loop iterations, calls,
 	// and one step for every 64 bytes or items handled at once. A step takes of
