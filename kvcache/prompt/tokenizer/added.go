@@ -21,13 +21,13 @@ const maxAdded = 1024
 
 func (l *loader) loadAdded(v *jsontree.Value) error {
 	if v.Kind != jsontree.Array {
-		return malformed("added_tokens", "expected a list")
+		return malformedf("added_tokens", "expected a list")
 	}
 	for i := range v.Items {
 		item := &v.Items[i]
 		c := &component{path: "added_tokens", value: item, known: map[string]bool{}}
 		if item.Kind != jsontree.Object {
-			return malformed(c.path, "expected an object")
+			return malformedf(c.path, "expected an object")
 		}
 		a := addedToken{
 			id:         c.number("id"),
@@ -39,7 +39,7 @@ func (l *loader) loadAdded(v *jsontree.Value) error {
 		}
 		c.flag("special") // concerns decoding only
 		if len(a.content) > maxAdded {
-			c.refuse("a token longer than %d bytes", maxAdded)
+			c.refusef("a token longer than %d bytes", maxAdded)
 		}
 		if err := c.done(); err != nil {
 			return err

@@ -36,6 +36,7 @@ func paragraphs(text string, size int) string {
 
 // benchmarkEncode encodes without the cache of segments, which would find the whole text.
 func benchmarkEncode(b *testing.B, text string, o Options) {
+	b.Helper()
 	for _, name := range families {
 		b.Run(name, func(b *testing.B) {
 			t := realTokenizer(b, name, o)

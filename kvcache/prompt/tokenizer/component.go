@@ -25,12 +25,12 @@ type component struct {
 func newComponent(path string, v *jsontree.Value) *component {
 	c := &component{path: path, value: v, known: map[string]bool{"type": true}}
 	if v.Kind != jsontree.Object {
-		c.fail(malformed(path, "expected an object"))
+		c.fail(malformedf(path, "expected an object"))
 		return c
 	}
 	kind := v.Get("type")
 	if kind == nil || kind.Kind != jsontree.String {
-		c.fail(unsupported(path, "a component without a type"))
+		c.fail(unsupportedf(path, "a component without a type"))
 		return c
 	}
 	c.kind = kind.Text
@@ -48,13 +48,15 @@ func (c *component) fail(err error) {
 	c.err = err
 }
 
-func (c *component) refuse(format string, args ...any) { c.fail(unsupported(c.path, format, args...)) }
+func (c *component) refusef(format string, args ...any) {
+	c.fail(unsupportedf(c.path, format, args...))
+}
 
 // done returns the first error, or one about a field that nobody asked for.
 func (c *component) done() error {
 	for _, m := range c.value.Members {
 		if !c.known[m.Key] {
-			c.refuse("unknown field %q", m.Key)
+			c.refusef("unknown field %q", m.Key)
 		}
 	}
 	return c.err
@@ -69,7 +71,7 @@ func (c *component) get(name string) *jsontree.Value {
 func (c *component) need(name string, kind jsontree.Kind) *jsontree.Value {
 	v := c.get(name)
 	if v == nil || v.Kind != kind {
-		c.fail(malformed(c.path, "field %q is missing or of another type", name))
+		c.fail(malformedf(c.path, "field %q is missing or of another type", name))
 		return &jsontree.Value{Kind: kind}
 	}
 	return v
@@ -100,7 +102,7 @@ func (c *component) number(name string) uint32 {
 	const bits = 32
 	n, err := strconv.ParseUint(v.Text, 10, bits)
 	if err != nil && c.err == nil {
-		c.fail(malformed(c.path, "field %q isn't an integer from 0 to %d", name, uint32(math.MaxUint32)))
+		c.fail(malformedf(c.path, "field %q isn't an integer from 0 to %d", name, uint32(math.MaxUint32)))
 	}
 	return uint32(n)
 }
@@ -122,23 +124,23 @@ func (c *component) items(name string, f func(path string, v *jsontree.Value) er
 func (c *component) pattern(name string, rc *rx.Compiler) (literal []byte, re *rx.Regexp) {
 	v := c.need(name, jsontree.Object)
 	if len(v.Members) != 1 || v.Members[0].Value.Kind != jsontree.String {
-		c.fail(malformed(c.path, "field %q is no pattern", name))
+		c.fail(malformedf(c.path, "field %q is no pattern", name))
 		return nil, nil
 	}
 	text := v.Members[0].Value.Text
 	switch key := v.Members[0].Key; {
 	case text == "":
-		c.refuse("an empty pattern")
+		c.refusef("an empty pattern")
 	case key == "String":
 		return []byte(text), nil
 	case key == "Regex":
 		re, err := rc.Add(text)
 		if err != nil {
-			c.refuse("%v", err)
+			c.refusef("%v", err)
 		}
 		return nil, re
 	default:
-		c.refuse("a pattern of kind %q", key)
+		c.refusef("a pattern of kind %q", key)
 	}
 	return nil, nil
 }

@@ -5,7 +5,7 @@
 // all blocks from there on are wrong, and nobody notices. So a file is either done
 // exactly, component by component, or refused by Load with ErrUnsupported.
 //
-// # What is supported
+// # Supported files
 //
 // BPE models, byte-level or with byte fallback, with all their options but dropout; the
 // normalizers NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Strip, Nmt, Prepend, Replace,
@@ -17,8 +17,8 @@
 //
 // # How a text becomes ids
 //
-//	text ─ added tokens, raw ─► gaps ─ normalize ─ added tokens, normalized ─► parts
-//	parts ─ pre-tokenize ─► words ─ BPE ─► ids
+//	text ─ raw added tokens ─► gaps ─ normalize ─ normalized added tokens ─► parts
+//	     ─ pre-tokenize ─► words ─ BPE ─► ids
 //
 // A gap tokenizes the same wherever it stands, so gaps are cached by their content, and
 // words by theirs. Both caches are bounded (Options.CacheBytes) and change no result.

@@ -49,10 +49,10 @@ func (e *LoadError) Error() string {
 // Unwrap returns ErrUnsupported or ErrMalformed with what is known besides.
 func (e *LoadError) Unwrap() error { return e.Err }
 
-func unsupported(path, format string, args ...any) error {
+func unsupportedf(path, format string, args ...any) error {
 	return &LoadError{Path: path, Err: fmt.Errorf("%w: %s", ErrUnsupported, fmt.Sprintf(format, args...))}
 }
 
-func malformed(path, format string, args ...any) error {
+func malformedf(path, format string, args ...any) error {
 	return &LoadError{Path: path, Err: fmt.Errorf("%w: %s", ErrMalformed, fmt.Sprintf(format, args...))}
 }

@@ -36,7 +36,7 @@ type loader struct {
 // ignored. Time and memory are proportional to the size of data, which isn't kept.
 func Load(data []byte, o Options) (*Tokenizer, error) {
 	if len(data) > maxFile {
-		return nil, unsupported("", "larger than %d MiB", maxFile>>20)
+		return nil, unsupportedf("", "larger than %d MiB", maxFile>>20)
 	}
 	l := &loader{}
 	parts, err := l.read(data)
@@ -79,7 +79,7 @@ func (l *loader) read(data []byte) ([]filePart, error) {
 	err := d.Object(func(key []byte) error {
 		name := string(key)
 		if seen[name] {
-			return malformed(name, "it occurs twice")
+			return malformedf(name, "it occurs twice")
 		}
 		seen[name] = true
 		switch name {
@@ -95,7 +95,7 @@ func (l *loader) read(data []byte) ([]filePart, error) {
 				return err
 			}
 		}
-		return unsupported(name, "unknown part of the file")
+		return unsupportedf(name, "unknown part of the file")
 	})
 	if err == nil {
 		err = d.End()
@@ -107,14 +107,14 @@ func (l *loader) read(data []byte) ([]filePart, error) {
 	case err != nil:
 		return nil, err
 	case !seen["model"]:
-		return nil, malformed("model", "it is missing")
+		return nil, malformedf("model", "it is missing")
 	}
 	return parts, nil
 }
 
 func loadVersion(path string, v *jsontree.Value) error {
 	if v.Kind != jsontree.String || v.Text != "1.0" {
-		return unsupported(path, "only 1.0 is known")
+		return unsupportedf(path, "only 1.0 is known")
 	}
 	return nil
 }
@@ -124,13 +124,13 @@ func (l *loader) build(o Options) (*Tokenizer, error) {
 	l.finishStages()
 	alphabet, err := l.rx.Finish()
 	if err != nil {
-		return nil, unsupported("pre_tokenizer", "%v", err)
+		return nil, unsupportedf("pre_tokenizer", "%v", err)
 	}
 	l.alphabet = alphabet
 	words, segments := o.split()
 	model, err := bpe.New(l.model.config(l.byteLevel, words))
 	if err != nil {
-		return nil, unsupported("model", "%v", err)
+		return nil, unsupportedf("model", "%v", err)
 	}
 	t := &Tokenizer{
 		model:       model,
@@ -170,7 +170,7 @@ func (t *Tokenizer) add(added []addedToken) error {
 			id = next
 			next++
 			if _, taken := t.Token(id); taken {
-				return unsupported("added_tokens", "a token would get the id of another")
+				return unsupportedf("added_tokens", "a token would get the id of another")
 			}
 		}
 		a.id = id
@@ -196,16 +196,16 @@ func (t *Tokenizer) add(added []addedToken) error {
 	w := t.borrow()
 	for i, a := range raw {
 		if !t.raw.put([]byte(a.content), i) {
-			return unsupported("added_tokens", "two tokens are the same")
+			return unsupportedf("added_tokens", "two tokens are the same")
 		}
 	}
 	for i, a := range normal {
 		spelling, err := t.normalize([]byte(a.content), w)
 		if err != nil {
-			return unsupported("added_tokens", "%v", err)
+			return unsupportedf("added_tokens", "%v", err)
 		}
 		if !t.normal.put(spelling, i) {
-			return unsupported("added_tokens", "a token is empty, or the same as another, once normalized")
+			return unsupportedf("added_tokens", "a token is empty, or the same as another, once normalized")
 		}
 	}
 	t.giveBack(w)

@@ -33,13 +33,13 @@ const modelPath = "model"
 
 func (m *modelFile) read(d *jsontree.Decoder) error {
 	if !d.IsObject() {
-		return malformed(modelPath, "expected an object")
+		return malformedf(modelPath, "expected an object")
 	}
 	m.object.Kind = jsontree.Object
 	err := d.Object(func(key []byte) error {
 		name := string(key)
 		if m.object.Get(name) != nil {
-			return malformed(modelPath, "field %q occurs twice", name)
+			return malformedf(modelPath, "field %q occurs twice", name)
 		}
 		value := jsontree.Value{}
 		var err error
@@ -75,23 +75,23 @@ func (m *modelFile) options() error {
 	c := &m.fields
 	if kind := c.get("type"); kind != nil {
 		if c.kind = kind.Text; kind.Kind != jsontree.String || kind.Text != "BPE" {
-			c.refuse("only BPE models are known")
+			c.refusef("only BPE models are known")
 			return c.err
 		}
 	}
 	if m.vocab == nil || !m.hasMerges || m.isArray {
 		// Without a type, the fields say what the model is.
-		c.refuse("a model without a vocabulary and merges")
+		c.refusef("a model without a vocabulary and merges")
 		return c.err
 	}
 	if v := c.get("dropout"); v != nil && v.Kind != jsontree.Null {
 		if p, err := strconv.ParseFloat(v.Text, 64); v.Kind != jsontree.Number || err != nil || p != 0 {
-			c.refuse("dropout")
+			c.refusef("dropout")
 		}
 	}
 	m.unk = c.optionalText("unk_token")
 	if v := c.get("unk_token"); m.unk == "" && v != nil && v.Kind == jsontree.String {
-		c.refuse("an empty unknown token")
+		c.refusef("an empty unknown token")
 	}
 	m.prefix = c.optionalText("continuing_subword_prefix")
 	m.suffix = c.optionalText("end_of_word_suffix")
@@ -111,10 +111,10 @@ func (m *modelFile) readVocab(d *jsontree.Decoder) error {
 			return err
 		}
 		if id > maxID {
-			return malformed(modelPath+".vocab", "an id above %d", uint32(maxID))
+			return malformedf(modelPath+".vocab", "an id above %d", uint32(maxID))
 		}
 		if _, twice := m.vocab[token]; twice {
-			return malformed(modelPath+".vocab", "token %q occurs twice", token)
+			return malformedf(modelPath+".vocab", "token %q occurs twice", token)
 		}
 		m.vocab[token] = id
 		highest = max(highest, id)
@@ -126,7 +126,7 @@ func (m *modelFile) readVocab(d *jsontree.Decoder) error {
 	m.tokens = newTokenTable(len(m.vocab), highest)
 	for token, id := range m.vocab {
 		if !m.tokens.put(id, token) {
-			return malformed(modelPath+".vocab", "two tokens have id %d", id)
+			return malformedf(modelPath+".vocab", "two tokens have id %d", id)
 		}
 	}
 	return nil
@@ -146,19 +146,19 @@ func (m *modelFile) readMerges(d *jsontree.Decoder) error {
 		if m.prefix != "" {
 			var ok bool
 			if rest, ok = bytes.CutPrefix(b, []byte(m.prefix)); !ok || len(rest) == 0 {
-				return unsupported(modelPath+".merges", "merge %d doesn't continue with the prefix", len(m.merges))
+				return unsupportedf(modelPath+".merges", "merge %d doesn't continue with the prefix", len(m.merges))
 			}
 		}
 		whole = append(append(whole[:0], a...), rest...)
 		merged, okMerged := m.vocab[string(whole)]
 		if !okA || !okB || !okMerged {
-			return malformed(modelPath+".merges", "merge %d isn't of tokens in the vocabulary", len(m.merges))
+			return malformedf(modelPath+".merges", "merge %d isn't of tokens in the vocabulary", len(m.merges))
 		}
 		m.merges = append(m.merges, bpe.Merge{A: ida, B: idb, Merged: merged})
 		return nil
 	}
 	if !d.IsArray() {
-		return malformed(modelPath+".merges", "expected a list")
+		return malformedf(modelPath+".merges", "expected a list")
 	}
 	return d.Array(func() error {
 		if d.IsArray() {
@@ -176,7 +176,7 @@ func (m *modelFile) readMerges(d *jsontree.Decoder) error {
 				return err
 			}
 			if n != len(two) || lines > 0 {
-				return malformed(modelPath+".merges", "merge %d isn't a pair", len(m.merges))
+				return malformedf(modelPath+".merges", "merge %d isn't a pair", len(m.merges))
 			}
 			return add(two[0], two[1])
 		}
@@ -190,7 +190,7 @@ func (m *modelFile) readMerges(d *jsontree.Decoder) error {
 		}
 		a, b, ok := bytes.Cut(s, []byte(" "))
 		if !ok || pairs > 0 || bytes.IndexByte(b, ' ') >= 0 {
-			return malformed(modelPath+".merges", "merge %d isn't a pair", len(m.merges))
+			return malformedf(modelPath+".merges", "merge %d isn't a pair", len(m.merges))
 		}
 		return add(a, b)
 	})

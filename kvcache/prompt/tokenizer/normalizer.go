@@ -73,12 +73,12 @@ func (l *loader) loadNormalizer(path string, v *jsontree.Value) error {
 		// Where nothing is replaced at the beginning of a text, the Rust code loses track of
 		// what is where.
 		if r.re != nil && r.re.Nullable {
-			c.refuse("a pattern that may match nothing")
+			c.refusef("a pattern that may match nothing")
 		}
 		aligned = utf8.RuneCount(r.literal) == 1 && utf8.RuneCount(r.content) == 1
 		n = r
 	default:
-		c.refuse("normalizer")
+		c.refusef("normalizer")
 	}
 	l.normalizers = append(l.normalizers, n)
 	l.shifts = l.shifts || !aligned

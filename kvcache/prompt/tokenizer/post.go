@@ -29,7 +29,7 @@ func (l *loader) loadPost(path string, v *jsontree.Value) error {
 	case "TemplateProcessing":
 		l.loadTemplate(c)
 	default:
-		c.refuse("post-processor")
+		c.refusef("post-processor")
 	}
 	return c.done()
 }
@@ -38,7 +38,7 @@ func (l *loader) loadPost(path string, v *jsontree.Value) error {
 // the Rust code take the result of the first for a pair of texts.
 func (l *loader) around(c *component, before, after []uint32) {
 	if l.framed {
-		c.refuse("a second post-processor that adds tokens")
+		c.refusef("a second post-processor that adds tokens")
 	}
 	l.framed, l.before, l.after = true, before, after
 }
@@ -48,7 +48,7 @@ func (c *component) token(name string) []uint32 {
 	v := c.need(name, jsontree.Array)
 	const pair = 2
 	if len(v.Items) != pair || v.Items[0].Kind != jsontree.String {
-		c.fail(malformed(c.path, "field %q is no token", name))
+		c.fail(malformedf(c.path, "field %q is no token", name))
 		return nil
 	}
 	return []uint32{c.id(&v.Items[1])}
@@ -58,7 +58,7 @@ func (c *component) id(v *jsontree.Value) uint32 {
 	const bits = 32
 	n, err := strconv.ParseUint(v.Text, 10, bits)
 	if v.Kind != jsontree.Number || err != nil {
-		c.fail(malformed(c.path, "expected a token id"))
+		c.fail(malformedf(c.path, "expected a token id"))
 	}
 	return uint32(n)
 }
@@ -69,7 +69,7 @@ func (l *loader) loadTemplate(c *component) {
 	for _, m := range c.need("special_tokens", jsontree.Object).Members {
 		ids := m.Value.Get("ids")
 		if ids == nil || ids.Kind != jsontree.Array {
-			c.fail(malformed(c.path, "special token %q has no ids", m.Key))
+			c.fail(malformedf(c.path, "special token %q has no ids", m.Key))
 			return
 		}
 		special[m.Key] = nil
@@ -81,21 +81,21 @@ func (l *loader) loadTemplate(c *component) {
 	texts := 0
 	for _, item := range c.need("single", jsontree.Array).Items {
 		if len(item.Members) != 1 {
-			c.fail(malformed(c.path, "a piece of the template isn't one"))
+			c.fail(malformedf(c.path, "a piece of the template isn't one"))
 			return
 		}
 		piece := &item.Members[0]
 		id := piece.Value.Get("id")
 		switch {
 		case id == nil || id.Kind != jsontree.String:
-			c.fail(malformed(c.path, "a piece of the template has no id"))
+			c.fail(malformedf(c.path, "a piece of the template has no id"))
 			return
 		case piece.Key == "Sequence" && id.Text == "A":
 			texts++
 		case piece.Key == "SpecialToken":
 			ids, ok := special[id.Text]
 			if !ok {
-				c.fail(malformed(c.path, "the template uses an unknown special token"))
+				c.fail(malformedf(c.path, "the template uses an unknown special token"))
 				return
 			}
 			if texts == 0 {
@@ -104,12 +104,12 @@ func (l *loader) loadTemplate(c *component) {
 				after = append(after, ids...)
 			}
 		default:
-			c.refuse("a template with other pieces than the text and special tokens")
+			c.refusef("a template with other pieces than the text and special tokens")
 			return
 		}
 	}
 	if texts != 1 {
-		c.refuse("a template that doesn't hold the text exactly once")
+		c.refusef("a template that doesn't hold the text exactly once")
 	}
 	l.around(c, before, after)
 }

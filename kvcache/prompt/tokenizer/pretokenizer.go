@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"bytes"
 	"math"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/kvsteer/kvsteer/kvcache/prompt/tokenizer/internal/bpe"
@@ -25,7 +26,7 @@ func (l *loader) loadPreTokenizer(path string, v *jsontree.Value) error {
 	class := func(name string) *splitter {
 		re, err := l.rx.AddClass(name)
 		if err != nil {
-			c.refuse("%v", err)
+			c.refusef("%v", err)
 		}
 		return &splitter{re: re, alphabet: &l.alphabet}
 	}
@@ -57,7 +58,7 @@ func (l *loader) loadPreTokenizer(path string, v *jsontree.Value) error {
 	case "Whitespace":
 		re, err := l.rx.AddWords("regex:word", "regex:space")
 		if err != nil {
-			c.refuse("%v", err)
+			c.refusef("%v", err)
 		}
 		l.stage(&splitter{re: re, alphabet: &l.alphabet, behavior: removed, invert: true})
 	case "WhitespaceSplit":
@@ -70,7 +71,7 @@ func (l *loader) loadPreTokenizer(path string, v *jsontree.Value) error {
 	case "CharDelimiterSplit":
 		s := &splitter{literal: []byte(c.text("delimiter")), behavior: removed}
 		if utf8.RuneCount(s.literal) != 1 {
-			c.refuse("a delimiter that isn't one character")
+			c.refusef("a delimiter that isn't one character")
 		}
 		l.stage(s)
 	case "FixedLength":
@@ -79,11 +80,11 @@ func (l *loader) loadPreTokenizer(path string, v *jsontree.Value) error {
 			n = c.number("length")
 		}
 		if n == 0 || n > math.MaxInt32 {
-			c.refuse("a length of %d", n)
+			c.refusef("a length of %d", n)
 		}
 		l.stage(fixedLength(n))
 	default:
-		c.refuse("pre-tokenizer")
+		c.refusef("pre-tokenizer")
 	}
 	return c.done()
 }
@@ -91,7 +92,7 @@ func (l *loader) loadPreTokenizer(path string, v *jsontree.Value) error {
 func (c *component) behavior(name string) behavior {
 	b, ok := behaviorOf(c.text(name))
 	if !ok {
-		c.refuse("field %q has an unknown value", name)
+		c.refusef("field %q has an unknown value", name)
 	}
 	return b
 }
@@ -102,7 +103,7 @@ func (l *loader) loadByteLevel(c *component) {
 	addSpace, useRegex := c.flag("add_prefix_space"), c.optionalFlag("use_regex", true)
 	c.flag("trim_offsets") // concerns offsets only
 	if l.byteLevel {
-		c.refuse("a second ByteLevel")
+		c.refusef("a second ByteLevel")
 	}
 	if addSpace {
 		l.stage(prefixSpace{})
@@ -110,7 +111,7 @@ func (l *loader) loadByteLevel(c *component) {
 	if useRegex {
 		re, err := l.rx.Add(gpt2)
 		if err != nil {
-			c.refuse("%v", err)
+			c.refusef("%v", err)
 		}
 		l.stage(&splitter{re: re, alphabet: &l.alphabet, behavior: isolated})
 	}
@@ -171,10 +172,7 @@ func (l *loader) finishStages() {
 		return
 	}
 	a := bpe.Alphabet()
-	all := append([]stage{}, l.stages[:l.mapped]...)
-	all = append(all, byteMap{a})
-	all = append(all, l.stages[l.mapped:]...)
-	l.stages = append(all, newUnmap(a))
+	l.stages = append(slices.Insert(l.stages, l.mapped, stage(byteMap{a})), newUnmap(a))
 }
 
 // metaspace turns spaces into a character, puts one before the text, and splits before
@@ -188,14 +186,14 @@ type metaspace struct {
 func (l *loader) loadMetaspace(c *component) {
 	mark := c.text("replacement")
 	if utf8.RuneCountInString(mark) != 1 {
-		c.refuse("a replacement that isn't one character")
+		c.refusef("a replacement that isn't one character")
 	}
 	scheme := "always"
 	if v := c.get("prepend_scheme"); v != nil && v.Kind != jsontree.Null {
 		scheme = c.text("prepend_scheme")
 	}
 	if !c.optionalFlag("add_prefix_space", true) && scheme != "never" {
-		c.refuse("add_prefix_space and prepend_scheme contradict each other")
+		c.refusef("add_prefix_space and prepend_scheme contradict each other")
 	}
 	c.optionalText("str_rep") // the replacement again, in old files
 	m := metaspace{mark: []byte(mark)}
@@ -206,11 +204,11 @@ func (l *loader) loadMetaspace(c *component) {
 		m.onlyFirst = true
 		// Where a piece began in the input is known only as long as nothing moved it.
 		if l.shifts || l.rewrites {
-			c.refuse(`prepend_scheme "first" after something that rewrites the text`)
+			c.refusef(`prepend_scheme "first" after something that rewrites the text`)
 		}
 	case "never":
 	default:
-		c.refuse("prepend_scheme %q", scheme)
+		c.refusef("prepend_scheme %q", scheme)
 	}
 	l.stage(m)
 	l.rewrites = true

@@ -39,7 +39,7 @@ type segment struct {
 	ids        []uint32
 }
 
-func (s *segment) size() int64 { return int64(len(s.text)) + 4*int64(len(s.ids)) + segmentOverhead }
+func (g *segment) size() int64 { return int64(len(g.text)) + 4*int64(len(g.ids)) + segmentOverhead }
 
 func newSegments(limit int64) *segments {
 	if limit/segmentShards < segmentOverhead {

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"bytes"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/kvsteer/kvsteer/kvcache/prompt/tokenizer/internal/rx"
@@ -135,45 +136,23 @@ func (s *splitter) rest(w *work, last, end int32) {
 // apply turns stretches into pieces.
 func (s *splitter) apply(out []span, all []found) []span {
 	base := len(out)
-	before := false // whether the stretch before was a match
 	switch s.behavior {
-	case removed, isolated:
+	case removed:
 		for _, f := range all {
-			if !f.match || s.behavior == isolated {
+			if !f.match {
 				out = append(out, span{f.lo, f.hi})
 			}
+		}
+	case isolated:
+		for _, f := range all {
+			out = append(out, span{f.lo, f.hi})
 		}
 	case contiguous:
-		for _, f := range all {
-			if f.match == before && len(out) > base {
-				out[len(out)-1].hi = f.hi
-			} else {
-				out = append(out, span{f.lo, f.hi})
-			}
-			before = f.match
-		}
+		out = join(out, all, func(f found, before bool) bool { return f.match == before })
 	case mergedWithPrevious:
-		for _, f := range all {
-			if f.match && !before && len(out) > base {
-				out[len(out)-1].hi = f.hi
-			} else {
-				out = append(out, span{f.lo, f.hi})
-			}
-			before = f.match
-		}
+		out = join(out, all, func(f found, before bool) bool { return f.match && !before })
 	case mergedWithNext:
-		for i := range all {
-			f := all[len(all)-1-i]
-			if f.match && !before && len(out) > base {
-				out[len(out)-1].lo = f.lo
-			} else {
-				out = append(out, span{f.lo, f.hi})
-			}
-			before = f.match
-		}
-		for i, j := base, len(out)-1; i < j; i, j = i+1, j-1 {
-			out[i], out[j] = out[j], out[i]
-		}
+		out = joinBackward(out, all)
 	}
 	kept := out[:base]
 	for _, p := range out[base:] {
@@ -182,6 +161,37 @@ func (s *splitter) apply(out []span, all []found) []span {
 		}
 	}
 	return kept
+}
+
+// join appends a piece for each stretch, but for those that prolong the piece before: with
+// decides that, knowing whether the stretch before was a match.
+func join(out []span, all []found, with func(f found, before bool) bool) []span {
+	base, before := len(out), false
+	for _, f := range all {
+		if with(f, before) && len(out) > base {
+			out[len(out)-1].hi = f.hi
+		} else {
+			out = append(out, span{f.lo, f.hi})
+		}
+		before = f.match
+	}
+	return out
+}
+
+// joinBackward goes from the last stretch to the first, and has a match begin the piece
+// after it unless that begins with a match, too.
+func joinBackward(out []span, all []found) []span {
+	base, before := len(out), false
+	for _, f := range slices.Backward(all) {
+		if f.match && !before && len(out) > base {
+			out[len(out)-1].lo = f.lo
+		} else {
+			out = append(out, span{f.lo, f.hi})
+		}
+		before = f.match
+	}
+	slices.Reverse(out[base:])
+	return out
 }
 
 // eachMatch calls f with every match, as Oniguruma's iterator finds them: an empty match

@@ -3,6 +3,7 @@ package corpus
 import (
 	"encoding/base64"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -42,7 +43,7 @@ func (s *Source) prose(n int) string {
 
 func (s *Source) contraction() string {
 	w := s.word() + s.pick([]string{"'", "'", "’", "ʼ", "''", " '"})
-	w += s.pick([]string{"s", "t", "re", "ve", "m", "ll", "d", "S", "T", "RE", "Ve", "M", "lL", "D", "ſ", "K", "ss", "SS", "ß", "rE", "st", "x"})
+	w += s.pick(endings)
 	if s.one(2) {
 		w += s.word()
 	}
@@ -162,7 +163,7 @@ func (s *Source) identifier() string {
 	case 1:
 		return w + strings.ToUpper(w[:1]) + s.word()
 	case 2:
-		return strings.ToUpper(w) + "_" + fmt.Sprint(s.r.IntN(100))
+		return strings.ToUpper(w) + "_" + strconv.Itoa(s.r.IntN(100))
 	default:
 		return w
 	}

@@ -23,7 +23,10 @@ func (s *Source) alternatives(depth int) string {
 
 func (s *Source) quantified(depth int) string {
 	if s.one(9) {
-		return s.pick([]string{`^`, `$`, `\b`, `\B`, `\A`, `\z`, `\Z`, `(?=` + s.alternatives(0) + `)`, `(?!` + s.alternatives(0) + `)`, `(?<=` + s.class() + `)`, `(?<!` + s.class() + `)`})
+		return s.pick([]string{
+			`^`, `$`, `\b`, `\B`, `\A`, `\z`, `\Z`,
+			`(?=` + s.alternatives(0) + `)`, `(?!` + s.alternatives(0) + `)`, `(?<=` + s.class() + `)`, `(?<!` + s.class() + `)`,
+		})
 	}
 	item := s.class()
 	if depth > 0 && s.one(4) {
@@ -40,7 +43,8 @@ func (s *Source) quantified(depth int) string {
 
 func (s *Source) class() string {
 	return s.pick([]string{
-		"a", "b", "c", "é", "中", " ", "1", "'", `\n`, `\.`, "k", "S", ".", "[abc]", "[^a]", "[a-c1-3]", "[^ab ]", `[\s1]`, `[^\s\p{L}]`,
+		"a", "b", "c", "é", "中", " ", "1", "'", `\n`, `\.`, "k", "S", ".",
+		"[abc]", "[^a]", "[a-c1-3]", "[^ab ]", `[\s1]`, `[^\s\p{L}]`,
 		`\p{L}`, `\p{Lu}`, `\P{L}`, `\p{N}`, `\p{^N}`, `\s`, `\S`, `\w`, `\W`, `\d`, `\D`, "[a-z&&[^aeiou]]", "[[:alpha:]1]", "[[:^space:]]",
 		"[^[a-b]c]", `[\p{L}&&[^\p{Lu}]]`, `[a\-z]`, `[-a]`, `[^\r\n\p{L}\p{N}]`, `\x61`, `\u4e2d`,
 	})
@@ -50,7 +54,10 @@ func (s *Source) class() string {
 func (s *Source) Short() string {
 	var b strings.Builder
 	for range s.r.IntN(24) {
-		b.WriteString(s.pick([]string{"a", "b", "c", "a", "b", "é", "É", "中", " ", " ", "1", "2", "'", "\n", ".", "k", "K", "K", "S", "s", "ſ", "_", "z"}))
+		b.WriteString(s.pick(strings.Fields("a b c é a b É 中 1 2 ' . k K s S ſ \u212a _ z")))
+		if s.one(6) {
+			b.WriteByte(" \n"[s.r.IntN(2)])
+		}
 	}
 	return b.String()
 }

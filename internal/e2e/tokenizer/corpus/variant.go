@@ -2,7 +2,9 @@ package corpus
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 )
@@ -19,7 +21,7 @@ type Variant struct {
 // base, and gives the parts of the file that replace those of the base; of the model, the
 // fields.
 func Variants(dir string) ([]Variant, error) {
-	raw, err := os.ReadFile(filepath.Join(dir, "variants.json"))
+	raw, err := os.ReadFile(filepath.Join(dir, "variants.json")) //nolint:gosec // a tool of tests reads what it is told to
 	if err != nil {
 		return nil, err
 	}
@@ -38,35 +40,31 @@ func Variants(dir string) ([]Variant, error) {
 	return out, nil
 }
 
-func variant(dir string, patch map[string]json.RawMessage) (v Variant, err error) {
+func variant(dir string, patch map[string]json.RawMessage) (Variant, error) {
+	var v Variant
 	var base string
-	if err := json.Unmarshal(patch["name"], &v.Name); err != nil {
-		return v, err
-	}
-	if err := json.Unmarshal(patch["base"], &base); err != nil {
-		return v, err
-	}
-	raw, err := os.ReadFile(filepath.Join(dir, base+".json"))
-	if err != nil {
-		return v, err
-	}
 	var file, model, fields map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &file); err != nil {
+	raw := func() ([]byte, error) {
+		if err := errors.Join(json.Unmarshal(patch["name"], &v.Name), json.Unmarshal(patch["base"], &base)); err != nil {
+			return nil, err
+		}
+		return os.ReadFile(filepath.Join(dir, base+".json")) //nolint:gosec // as above
+	}
+	data, err := raw()
+	if err == nil {
+		err = json.Unmarshal(data, &file)
+	}
+	if err != nil {
 		return v, err
 	}
 	for name, part := range patch {
 		switch name {
 		case "name", "base":
 		case "model":
-			if err := json.Unmarshal(file["model"], &model); err != nil {
+			if err = errors.Join(json.Unmarshal(file["model"], &model), json.Unmarshal(part, &fields)); err != nil {
 				return v, err
 			}
-			if err := json.Unmarshal(part, &fields); err != nil {
-				return v, err
-			}
-			for k, f := range fields {
-				model[k] = f
-			}
+			maps.Copy(model, fields)
 			if file["model"], err = json.Marshal(model); err != nil {
 				return v, err
 			}

@@ -9,7 +9,9 @@ import (
 // Vocabulary reads a tokenizer.json for the texts that its tokens stand for.
 func Vocabulary(file []byte) (special, words []string, err error) {
 	var t struct {
-		Added []struct{ Content string } `json:"added_tokens"`
+		Added []struct {
+			Content string `json:"content"`
+		} `json:"added_tokens"`
 		Model struct {
 			Vocab map[string]int `json:"vocab"`
 		} `json:"model"`

@@ -3,33 +3,34 @@ package bpe
 // heap is a binary heap with the least first.
 type heap []uint64
 
-func (h heap) init() {
-	for i := len(h)/2 - 1; i >= 0; i-- {
+func (h *heap) init() {
+	for i := len(*h)/2 - 1; i >= 0; i-- {
 		h.down(i)
 	}
 }
 
-func (h heap) down(i int) {
-	v := h[i]
+func (h *heap) down(i int) {
+	s := *h
+	v := s[i]
 	for {
 		child := 2*i + 1
-		if child >= len(h) {
+		if child >= len(s) {
 			break
 		}
-		if child+1 < len(h) && h[child+1] < h[child] {
+		if child+1 < len(s) && s[child+1] < s[child] {
 			child++
 		}
-		if h[child] >= v {
+		if s[child] >= v {
 			break
 		}
-		h[i] = h[child]
+		s[i] = s[child]
 		i = child
 	}
-	h[i] = v
+	s[i] = v
 }
 
-func (h heap) replace(v uint64) {
-	h[0] = v
+func (h *heap) replace(v uint64) {
+	(*h)[0] = v
 	h.down(0)
 }
 

@@ -147,9 +147,10 @@ func (m *Model) Append(dst []uint32, word []byte, s *Scratch) []uint32 {
 	if len(word) == 0 {
 		return dst
 	}
-	hash, hit := uint64(0), false
+	var hash uint64
 	cacheable := m.cache.takes(word)
 	if cacheable {
+		var hit bool
 		if dst, hash, hit = m.cache.get(dst, word, 0); hit {
 			return dst
 		}

@@ -225,7 +225,8 @@ func (d *Decoder) checked(s []byte) ([]byte, error) {
 
 // escaped reads on at the first backslash of a string that began at start.
 func (d *Decoder) escaped(start int) ([]byte, error) {
-	out := append(d.scratch[:0], d.data[start:d.pos]...)
+	out := d.scratch[:0]
+	out = append(out, d.data[start:d.pos]...)
 	defer func() { d.scratch = out[:0] }()
 	for d.pos < len(d.data) {
 		c := d.data[d.pos]

@@ -48,7 +48,7 @@ func TestMalformed(t *testing.T) {
 }
 
 func TestUint32(t *testing.T) {
-	for text, want := range map[string]uint32{"0": 0, "4294967295": 1<<32 - 1, " 12": 12} {
+	for text, want := range map[string]uint32{"0": 0, "4294967295": 1<<32 - 1, "12": 12} {
 		got, err := NewDecoder([]byte(text)).Uint32()
 		require.NoError(t, err)
 		require.Equal(t, want, got)

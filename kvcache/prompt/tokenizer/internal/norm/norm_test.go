@@ -28,7 +28,7 @@ func TestForms(t *testing.T) {
 				require.Equal(t, want, string(form.Append(nil, []byte(c.in))))
 				require.Equal(t, "x"+want+"y", string(form.Append([]byte("x"), []byte(c.in+"y"))))
 				if form.Same([]byte(c.in)) {
-					require.Equal(t, c.in, want)
+					require.Equal(t, want, c.in)
 				}
 			}
 		})

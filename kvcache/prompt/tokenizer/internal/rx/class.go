@@ -26,14 +26,11 @@ func (p *parser) class() (set, error) {
 			if and {
 				part = intersection(all, part)
 			}
-			part, err := p.folded(part)
-			if err != nil {
-				return nil, err
+			whole, err := p.folded(part)
+			if err == nil && negate {
+				whole = complement(whole)
 			}
-			if negate {
-				part = complement(part)
-			}
-			return part, nil
+			return whole, err
 		case p.accept("&&"):
 			if empty {
 				return nil, p.refuse("an empty operand of &&")

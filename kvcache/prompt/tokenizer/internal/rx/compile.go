@@ -1,6 +1,9 @@
 package rx
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 type op uint8
 
@@ -14,7 +17,6 @@ const (
 	opAtomic    // the program at sub, without giving anything back
 	opBehind    // the character before is of mask, or not
 	opAnchor
-	opFail
 )
 
 // A node is one instruction; next follows it.
@@ -163,8 +165,8 @@ func (g *generator) emit(e expr, next int32) int32 {
 	case exprSet:
 		return g.add(node{op: opClass, mask: g.mask(e.set), next: next})
 	case exprSeq:
-		for i := len(e.items) - 1; i >= 0; i-- {
-			next = g.emit(e.items[i], next)
+		for _, x := range slices.Backward(e.items) {
+			next = g.emit(x, next)
 		}
 		return next
 	case exprAlt:
@@ -268,8 +270,7 @@ func (g *generator) firstOf(i int32) uint64 {
 		if f&endBit != 0 { // it may be empty
 			f |= g.firstOf(n.next)
 		}
-	case opFail:
-		f = 0
+	case opMatch:
 	}
 	if n.op != opAlt || !g.loops(i) {
 		g.firsts[i] = f
@@ -302,22 +303,19 @@ func (g *generator) loops(i int32) bool {
 func (g *generator) optimise() {
 	for i := range g.nodes {
 		n := &g.nodes[i]
-		switch n.op {
-		case opRun:
-			if n.max == 0 {
-				continue
-			}
+		if n.op == opRun {
 			// Giving a character back helps only if what follows may begin with it.
-			if g.nodes[n.next].op == opMatch || g.firstOf(n.next)&n.mask&^(tailBit|endBit) == 0 {
-				n.keep = true
-			}
-		case opAlt:
-			n.first = make([]uint64, endAtom+1)
-			for k, a := range n.alts {
-				f := g.firstOf(a)
-				for atom := range n.first {
-					n.first[atom] |= f >> atom & 1 << k
-				}
+			disjoint := g.firstOf(n.next)&n.mask&^(tailBit|endBit) == 0
+			n.keep = n.keep || disjoint || g.nodes[n.next].op == opMatch
+		}
+		if n.op != opAlt {
+			continue
+		}
+		n.first = make([]uint64, endAtom+1)
+		for k, a := range n.alts {
+			f := g.firstOf(a)
+			for atom := range n.first {
+				n.first[atom] |= f >> atom & 1 << k
 			}
 		}
 	}

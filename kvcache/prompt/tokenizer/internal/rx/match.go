@@ -65,50 +65,13 @@ func (m *Matcher) run(re *Regexp, start int32, at []byte, pos int) (int, error) 
 	i := start
 	for {
 		n := &re.nodes[i]
-		ok := true
+		var ok bool
 		switch n.op {
 		case opMatch:
 			m.stack = m.stack[:base]
 			return pos, nil
-		case opClass:
-			if ok = pos < len(at) && n.mask>>(at[pos]&tailAtom)&1 != 0; ok {
-				pos = after(at, pos)
-			}
-		case opRun:
-			lo, hi := n.extent(at, pos)
-			m.steps -= (hi - pos)
-			if ok = lo >= 0; ok {
-				if !n.keep && hi > lo {
-					m.stack = append(m.stack, choice{node: i, lo: int32(lo), hi: int32(hi)})
-				}
-				pos = hi
-			}
-		case opLazy:
-			lo, hi := n.extent(at, pos)
-			m.steps -= (hi - pos)
-			if ok = lo >= 0; ok {
-				if hi > lo {
-					m.stack = append(m.stack, choice{node: i, lo: int32(lo), hi: int32(hi)})
-				}
-				pos = lo
-			}
 		case opAlt:
-			atom := endAtom
-			if pos < len(at) {
-				atom = int(at[pos])
-			}
-			rest := n.first[atom]
-			if ok = rest != 0; ok {
-				k := bits.TrailingZeros64(rest)
-				if rest &= rest - 1; rest != 0 {
-					m.stack = append(m.stack, choice{node: i, lo: int32(pos), rest: rest})
-				}
-				i = n.alts[k]
-				m.steps--
-				if m.steps < 0 {
-					m.stack = m.stack[:base]
-					return -1, ErrBudget
-				}
+			if i, ok = m.branch(n, i, at, pos); ok && m.steps >= 0 {
 				continue
 			}
 		case opLook, opAtomic:
@@ -122,25 +85,68 @@ func (m *Matcher) run(re *Regexp, start int32, at []byte, pos int) (int, error) 
 			} else if ok = end >= 0; ok {
 				pos = end
 			}
-		case opBehind:
-			ok = n.follows(at, pos) != n.negate
-		case opAnchor:
-			ok = n.holds(at, pos)
-		case opFail:
-			ok = false
+		default:
+			pos, ok = m.step(n, i, at, pos)
 		}
-		if ok {
+		if ok && m.steps >= 0 {
 			i = n.next
 			continue
+		}
+		if m.steps < 0 {
+			m.stack = m.stack[:base]
+			return -1, ErrBudget
 		}
 		if len(m.stack) == base {
 			return -1, nil
 		}
-		if m.steps--; m.steps < 0 {
-			m.stack = m.stack[:base]
-			return -1, ErrBudget
-		}
+		m.steps--
 		i, pos = m.back(re, at)
+	}
+}
+
+// branch takes the first alternative of a node that may begin at pos, and notes the rest.
+func (m *Matcher) branch(n *node, i int32, at []byte, pos int) (int32, bool) {
+	atom := endAtom
+	if pos < len(at) {
+		atom = int(at[pos])
+	}
+	rest := n.first[atom]
+	if rest == 0 {
+		return i, false
+	}
+	k := bits.TrailingZeros64(rest)
+	if rest &= rest - 1; rest != 0 {
+		m.stack = append(m.stack, choice{node: i, lo: int32(pos), rest: rest})
+	}
+	m.steps--
+	return n.alts[k], true
+}
+
+// step matches one of the simple instructions, and returns where it ends.
+func (m *Matcher) step(n *node, i int32, at []byte, pos int) (int, bool) {
+	switch n.op {
+	case opClass:
+		if pos == len(at) || n.mask>>(at[pos]&tailAtom)&1 == 0 {
+			return pos, false
+		}
+		return after(at, pos), true
+	case opRun, opLazy:
+		lo, hi := n.extent(at, pos)
+		m.steps -= hi - pos
+		if lo < 0 {
+			return pos, false
+		}
+		if !n.keep && hi > lo {
+			m.stack = append(m.stack, choice{node: i, lo: int32(lo), hi: int32(hi)})
+		}
+		if n.op == opLazy {
+			return lo, true
+		}
+		return hi, true
+	case opBehind:
+		return pos, n.follows(at, pos) != n.negate
+	default: // opAnchor
+		return pos, n.holds(at, pos)
 	}
 }
 
@@ -198,7 +204,9 @@ func (n *node) extent(at []byte, pos int) (lo, hi int) {
 
 // after returns where the character at pos ends.
 func after(at []byte, pos int) int {
-	for pos++; pos < len(at) && at[pos] == tailAtom; pos++ {
+	pos++
+	for pos < len(at) && at[pos] == tailAtom {
+		pos++
 	}
 	return pos
 }
@@ -227,7 +235,9 @@ func (n *node) follows(at []byte, pos int) bool {
 	if pos == 0 {
 		return false
 	}
-	for pos--; at[pos] == tailAtom; pos-- {
+	pos--
+	for at[pos] == tailAtom {
+		pos--
 	}
 	return n.mask>>(at[pos]&tailAtom)&1 != 0
 }

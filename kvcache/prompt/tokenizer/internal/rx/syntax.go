@@ -3,6 +3,7 @@ package rx
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -166,7 +167,7 @@ func (p *parser) sequence() (expr, error) {
 			this = first | 0x20
 		}
 		// Regardless of case, Oniguruma lets a letter like U+00DF stand for two.
-		if p.fold && strings.Contains(" ss ff fi fl st ", string([]rune{' ', letter, this, ' '})) {
+		if p.fold && slices.Contains([]string{"ss", "ff", "fi", "fl", "st"}, string([]rune{letter, this})) {
 			return nil, p.refuse("letters that fold to one character, regardless of case")
 		}
 		letter = this
