@@ -1,13 +1,17 @@
 package kvsteer_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"time"
 
 	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 	"github.com/kvsteer/kvsteer/policy"
 )
@@ -118,4 +122,65 @@ func ExampleWithQueue() {
 	}
 	first.Done(kvsteer.Usage{})
 	// Output: saturated - try again in 1s
+}
+
+// With workers of both roles, a request may have its prompt computed by one and be
+// answered by another. A Transport does this by itself; by hand it goes so.
+func ExampleSelection_Prefill() {
+	prefill, decode := startEngine(), startEngine()
+	defer prefill.Close()
+	defer decode.Close()
+	workers, err := fleet.New(fleet.Options{
+		Discoverer: fleet.Static(
+			fleet.Worker{Name: "prefill-0", URL: prefill.URL, Models: []string{"qwen3"}, Role: fleet.RolePrefill},
+			fleet.Worker{Name: "decode-0", URL: decode.URL, Models: []string{"qwen3"}, Role: fleet.RoleDecode},
+		),
+		ScrapeInterval: -1,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer workers.Close()
+	for workers.Snapshot().Routable() < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	router, err := kvsteer.New(kvsteer.WithFleet(workers))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer router.Close()
+
+	sel, err := router.Select(context.Background(), chat("Hi"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if where, body, apart := sel.Prefill(); apart {
+		answer := post(where, body) // to where.URL
+		if err := sel.Prefilled(answer); err != nil {
+			sel.Abort(err) // or sel.Next, to try others
+			return
+		}
+	}
+	// Nobody else needs the worker, and the prompt is short: it is as well computed
+	// where the answer is generated.
+	fmt.Println(sel.Target().Worker, "serves", len(sel.Body()), "bytes")
+	sel.Done(kvsteer.Usage{})
+	// Output: decode-0 serves 61 bytes
+}
+
+// post sends a request and returns the whole answer.
+func post(to kvsteer.Target, body []byte) []byte {
+	resp, err := http.Post(to.URL.String()+"/v1/chat/completions", "application/json", bytes.NewReader(body))
+	if err != nil {
+		return nil
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil
+	}
+	return answer
 }
