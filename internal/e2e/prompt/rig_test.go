@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -125,7 +126,7 @@ type refused struct {
 func (r refused) Error() string { return fmt.Sprintf("%d: %s", r.status, r.reply) }
 
 type rendered struct {
-	IDs []uint64 `json:"token_ids"` // the engine repeats ids of any size
+	IDs []json.Number `json:"token_ids"` // the engine repeats ids of any size
 }
 
 // render returns the ids of the request's first prompt, and the number of all.
@@ -152,7 +153,11 @@ func (s *server) render(ctx context.Context, api prompt.API, body []byte) (first
 		count += len(r.IDs)
 	}
 	for _, id := range many[0].IDs {
-		first = append(first, uint32(id))
+		n, parseErr := strconv.ParseUint(id.String(), 10, 32)
+		if parseErr != nil {
+			return nil, 0, refused{http.StatusOK, "ids that no engine can have"}
+		}
+		first = append(first, uint32(n))
 	}
 	return first, count, nil
 }
