@@ -388,9 +388,7 @@ func (r *Router) await(ctx context.Context, w *waiter) (*evaluation, *Error) {
 	}
 	ev, failed := r.served(w)
 	if failed == nil && err != nil && err.Code != CodeSaturated { // nobody wants it any more
-		w.s.attempt.release()
-		r.freed()
-		r.release(ev)
+		r.release(ev) // and Select the booking
 		return nil, err
 	}
 	w.s.waited = r.opts.now().Sub(w.Since)

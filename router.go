@@ -123,7 +123,9 @@ func (r *Router) Select(ctx context.Context, req *Request) (*Selection, error) {
 	handed := false
 	defer func() {
 		if s.attempt.booking != nil && !handed {
-			s.attempt.release() // a hook or policy panicked: nobody else could
+			// A hook or policy panicked, or nobody waits any more: no one else could.
+			s.attempt.release()
+			r.freed()
 		}
 	}()
 	if err := r.pick(ctx, s, 1); err != nil {
