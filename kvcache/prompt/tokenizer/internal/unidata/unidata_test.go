@@ -1,6 +1,11 @@
 package unidata
 
 import (
+	"compress/gzip"
+	"io"
+	"os"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,4 +58,57 @@ func TestWhatIsKnownOfAFewCodePoints(t *testing.T) {
 	require.Equal(t, []rune{'i', 0x307}, Lower()['İ'])
 	_, ok := Class("Nonsense")
 	require.False(t, ok)
+}
+
+// tables.bin says what unicode.txt.gz says: go generate was run.
+func TestTablesArePacked(t *testing.T) {
+	f, err := os.Open("unicode.txt.gz")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	z, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	text, err := io.ReadAll(z)
+	require.NoError(t, err)
+	lists := map[string]map[rune][]rune{"nfd": Decompositions(false), "nfkd": Decompositions(true), "lower": Lower()}
+	combining, composites := Combining(), Composites()
+	for line := range strings.Lines(string(text)) {
+		kind, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		key, value, ok := strings.Cut(rest, "  ")
+		require.True(t, ok, line)
+		switch kind {
+		case "class":
+			got, ok := Class(key)
+			require.True(t, ok, key)
+			require.Equal(t, ranges(t, value), got, key)
+		case "ccc":
+			for _, r := range ranges(t, value) {
+				require.Equal(t, codes(t, key)[0], rune(combining[r.Lo]))
+				require.Equal(t, codes(t, key)[0], rune(combining[r.Hi]))
+			}
+		case "comp":
+			pair := codes(t, key)
+			require.Equal(t, codes(t, value)[0], composites[[2]rune{pair[0], pair[1]}])
+		default:
+			require.Equal(t, codes(t, value), lists[kind][codes(t, key)[0]], line)
+		}
+	}
+}
+
+func codes(t *testing.T, s string) (out []rune) {
+	t.Helper()
+	for _, h := range strings.Fields(s) {
+		v, err := strconv.ParseUint(h, 16, 32)
+		require.NoError(t, err)
+		out = append(out, rune(v))
+	}
+	return out
+}
+
+func ranges(t *testing.T, s string) (out []Range) {
+	t.Helper()
+	for _, r := range strings.Fields(s) {
+		lo, hi, _ := strings.Cut(r, "-")
+		out = append(out, Range{codes(t, lo)[0], codes(t, hi)[0]})
+	}
+	return out
 }
