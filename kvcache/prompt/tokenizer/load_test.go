@@ -181,7 +181,7 @@ func TestMalformedJSON(t *testing.T) {
 func TestSparseIDs(t *testing.T) {
 	tree := tiny()
 	tree["added_tokens"] = nil
-	tree["model"].(map[string]any)["vocab"] = map[string]any{"a": 0, "b": 1_000_000_000, "ab": 4_000_000_000}
+	tree["model"].(map[string]any)["vocab"] = map[string]uint32{"a": 0, "b": 1_000_000_000, "ab": 4_000_000_000}
 	tok, err := Load(file(t, tree), Options{})
 	require.NoError(t, err)
 	ids, err := tok.Encode(nil, "abb", false)
