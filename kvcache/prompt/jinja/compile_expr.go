@@ -130,7 +130,12 @@ func makeBinary(op binOp, l, r expr) expr {
 		return &andExpr{l, r}
 	case opOr:
 		return &orExpr{l, r}
-	case opAdd, opSub, opMul, opDiv, opFloorDiv, opMod, opPow:
+	case opAdd:
+		if sum, ok := l.(sumExpr); ok {
+			return append(sum[:len(sum):len(sum)], r)
+		}
+		return sumExpr{l, r}
+	case opSub, opMul, opDiv, opFloorDiv, opMod, opPow:
 		return &binExpr{op, l, r}
 	default:
 		return &binExpr{op, l, r}

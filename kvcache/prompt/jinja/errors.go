@@ -104,8 +104,8 @@ func limit(format string, args ...any) error {
 
 // isClass tells whether err is an exception that `except (classes...)` catches.
 func isClass(err error, classes ...class) bool {
-	var e *Error
-	if !errors.As(err, &e) || e.Kind != Runtime {
+	e, ok := err.(*Error) //nolint:errorlint // made here, never wrapped; As would allocate
+	if !ok || e.Kind != Runtime {
 		return false
 	}
 	for _, c := range classes {
@@ -118,8 +118,7 @@ func isClass(err error, classes ...class) bool {
 
 // atLine notes where err happened, unless it is known already.
 func atLine(err error, line int) error {
-	var e *Error
-	if errors.As(err, &e) && e.Line == 0 {
+	if e, ok := err.(*Error); ok && e.Line == 0 { //nolint:errorlint // made here, never wrapped
 		e.Line = line
 	}
 	return err

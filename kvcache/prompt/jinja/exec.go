@@ -55,15 +55,28 @@ func (s *outputStmt) exec(st *state) (control, error) {
 			}
 			continue
 		}
-		v, err := p.expr.eval(st)
-		if err == nil {
-			err = st.print(v)
-		}
-		if err != nil {
+		if err := st.printExpr(p.expr); err != nil {
 			return goOn, atLine(err, p.line)
 		}
 	}
 	return goOn, nil
+}
+
+// printer is an expression that can be written without making its value first.
+type printer interface {
+	print(st *state) error
+}
+
+// printExpr writes str of what x yields.
+func (st *state) printExpr(x expr) error {
+	if p, ok := x.(printer); ok {
+		return p.print(st)
+	}
+	v, err := x.eval(st)
+	if err != nil {
+		return err
+	}
+	return st.print(v)
 }
 
 // print writes str(v).

@@ -131,6 +131,17 @@ func (x *condExpr) eval(st *state) (Value, error) {
 	return x.otherwise.eval(st)
 }
 
+func (x *condExpr) print(st *state) error {
+	ok, err := st.test(x.test)
+	if err != nil {
+		return err
+	}
+	if ok {
+		return st.printExpr(x.then)
+	}
+	return st.printExpr(x.otherwise)
+}
+
 type andExpr struct{ left, right expr }
 
 func (x *andExpr) eval(st *state) (Value, error) {
@@ -198,17 +209,83 @@ type concatExpr []expr
 
 func (x concatExpr) eval(st *state) (Value, error) {
 	mark := len(st.out)
-	for _, item := range x {
-		v, err := item.eval(st)
-		if err != nil {
-			return nil, err
-		}
-		if err := st.print(v); err != nil {
-			return nil, err
-		}
+	if err := x.print(st); err != nil {
+		return nil, err
 	}
 	s, err := st.take(mark)
 	return String(s), err
+}
+
+func (x concatExpr) print(st *state) error {
+	for _, item := range x {
+		if err := st.printExpr(item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sumExpr is a + b + c ... Templates put their texts together that way, so the sum
+// of strings is written piece by piece and made a string once, if at all.
+type sumExpr []expr
+
+func (x sumExpr) eval(st *state) (Value, error) {
+	mark := len(st.out)
+	v, err := x.sum(st, mark)
+	if v != nil || err != nil {
+		return v, err
+	}
+	s, err := st.take(mark)
+	return String(s), err
+}
+
+func (x sumExpr) print(st *state) error {
+	v, err := x.sum(st, len(st.out))
+	if v == nil || err != nil {
+		return err
+	}
+	return st.print(v)
+}
+
+// sum evaluates the sum. If all terms are strings they are left behind mark in the
+// output and the result is nil.
+func (x sumExpr) sum(st *state, mark int) (Value, error) {
+	for i, term := range x {
+		v, err := term.eval(st)
+		if err != nil {
+			return nil, err
+		}
+		if s, ok := v.(String); ok {
+			if err := st.write(string(s)); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if i > 0 {
+			left, err := st.take(mark)
+			if err != nil {
+				return nil, err
+			}
+			if v, err = st.binary(opAdd, String(left), v); err != nil {
+				return nil, err
+			}
+		}
+		return x[i+1:].addTo(st, v)
+	}
+	return nil, nil //nolint:nilnil // the sum is in the output
+}
+
+func (x sumExpr) addTo(st *state, v Value) (Value, error) {
+	for _, term := range x {
+		w, err := term.eval(st)
+		if err != nil {
+			return nil, err
+		}
+		if v, err = st.binary(opAdd, v, w); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
 }
 
 type compareStep struct {

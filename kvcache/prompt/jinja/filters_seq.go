@@ -336,7 +336,7 @@ func filterItems(_ *state, a args) (Value, error) {
 				return nil, false, nil
 			}
 			i++
-			return NewTuple(d.entries[i-1].key, d.entries[i-1].val), true, nil
+			return newPair(d.entries[i-1].key, d.entries[i-1].val), true, nil
 		default:
 			return nil, false, raise(typeError, "can only get item pairs from a mapping")
 		}

@@ -137,7 +137,7 @@ func filterDictsort(st *state, a args) (Value, error) {
 	}
 	items := make([]Value, len(d.entries))
 	for i, e := range d.entries {
-		items[i] = NewTuple(e.key, e.val)
+		items[i] = newPair(e.key, e.val)
 	}
 	ks, err := st.keys(items, func(v Value) (Value, error) {
 		k := v.(*Tuple).items[pos] //nolint:forcetypeassert // made above

@@ -101,7 +101,7 @@ func (st *state) iter(v Value) (iterator, error) {
 			if err != nil || !ok {
 				return nil, false, err
 			}
-			return NewTuple(item, v), true, nil
+			return newPair(item, v), true, nil
 		}), nil
 	default:
 		return nil, raise(typeError, "%s object is not iterable", v.typeName())

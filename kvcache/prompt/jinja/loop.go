@@ -29,27 +29,9 @@ func (s *forStmt) exec(st *state) (control, error) {
 
 // run loops over v. recurse is the loop as a function, if it is recursive.
 func (s *forStmt) run(st *state, v Value, recurse *recursion, depth int) (control, error) {
-	var it iterator
-	var err error
-	if s.filter != nil {
-		outer := st.frame
-		if recurse != nil {
-			outer = recurse.outer // the condition is not part of the loop's function
-		}
-		it = s.filter.over(v, outer)
-	} else {
-		it, err = st.iter(v)
-	}
+	it, loop, err := s.start(st, v, recurse, depth)
 	if err != nil {
 		return goOn, atLine(err, s.line)
-	}
-	var loop *loopContext
-	if s.extended {
-		loop = &loopContext{it: it, recurse: recurse, depth0: depth, index0: -1}
-		if s.filter == nil {
-			loop.over = v
-		}
-		it = loop
 	}
 	empty := true // until a body has run to its end: a break or continue leaves it so
 	for {
@@ -93,6 +75,43 @@ func (s *forStmt) run(st *state, v Value, recurse *recursion, depth int) (contro
 		st.leave(s.elseLeave)
 	}
 	return ctl, err
+}
+
+// start makes the iterator over v, and the variable "loop" if there is one.
+func (s *forStmt) start(st *state, v Value, recurse *recursion, depth int) (iterator, *loopContext, error) {
+	var loop *loopContext
+	if s.extended {
+		loop = &loopContext{recurse: recurse, depth0: depth, index0: -1}
+	}
+	if s.filter != nil {
+		outer := st.frame
+		if recurse != nil {
+			outer = recurse.outer // the condition is not part of the loop's function
+		}
+		it := s.filter.over(v, outer)
+		if loop == nil {
+			return it, nil, nil
+		}
+		loop.it = it
+		return loop, loop, nil
+	}
+	if loop == nil {
+		it, err := st.iter(v)
+		return it, nil, err
+	}
+	loop.over = v
+	var err error
+	switch v := v.(type) {
+	case *List:
+		loop.items.items = v.items
+		loop.it = &loop.items
+	case *Tuple:
+		loop.items.items = v.items
+		loop.it = &loop.items
+	default:
+		loop.it, err = st.iter(v)
+	}
+	return loop, loop, err
 }
 
 // loopFilter is the condition of a loop: a generator of the items that meet it.
@@ -186,7 +205,8 @@ func (r *recursion) call(st *state, v Value, depth int) (string, error) {
 // loopContext is the variable "loop".
 type loopContext struct {
 	it       iterator
-	over     Value // what is looped over, if its length may be asked for
+	items    sliceIter // what it is for a list
+	over     Value     // what is looped over, if its length may be asked for
 	recurse  *recursion
 	depth0   int
 	index0   int

@@ -25,10 +25,17 @@ func (f *function) slot(id ident) int {
 type frame struct {
 	slots  []Value
 	parent *frame // of the function around, as it was when the macro was defined
+	few    [8]Value
 }
 
 func (f *function) newFrame(parent *frame) *frame {
-	return &frame{make([]Value, len(f.slots)), parent}
+	out := &frame{parent: parent}
+	if n := len(f.slots); n <= len(out.few) {
+		out.slots = out.few[:n]
+	} else {
+		out.slots = make([]Value, n)
+	}
+	return out
 }
 
 // varRef is where a variable is found: up frames outwards, in a slot.

@@ -81,6 +81,16 @@ func (l *List) At(i int) Value { return l.items[i] }
 // NewTuple returns a tuple of items. It keeps the slice.
 func NewTuple(items ...Value) *Tuple { return &Tuple{items: items} }
 
+// newPair returns a tuple of two, in one piece.
+func newPair(a, b Value) *Tuple {
+	p := &struct {
+		Tuple
+		both [2]Value
+	}{both: [2]Value{a, b}}
+	p.items = p.both[:]
+	return &p.Tuple
+}
+
 // Len returns the number of items.
 func (t *Tuple) Len() int { return len(t.items) }
 

@@ -29,7 +29,7 @@ func (v *dictView) at(i int) Value {
 	case viewValues:
 		return e.val
 	default:
-		return NewTuple(e.key, e.val)
+		return newPair(e.key, e.val)
 	}
 }
 
