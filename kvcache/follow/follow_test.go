@@ -203,6 +203,50 @@ func TestGapBeyondTheBuffer(t *testing.T) {
 }
 
 // The last messages are lost and none comes after them.
+// slow is a Follower's decoder on a busy machine.
+type slow struct{ textDecoder }
+
+func (s slow) Decode(payload []byte) (*kvcache.Batch, error) {
+	time.Sleep(time.Second) // the bubble's clock
+	return s.textDecoder.Decode(payload)
+}
+
+// A Follower that lags behind more messages than the publisher remembers loses
+// nothing as long as they wait in the transport.
+func TestLagBehindAShortMemory(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.open(follow.PipeOptions{ReplayBatches: 3})
+		w.cfg.Decoder = slow{}
+		w.start()
+		w.publish("S1")
+		w.pass(10 * time.Second)
+		w.expectExact()
+		clears := w.index.clears
+		for range 30 {
+			w.publishRank(-1, "S2,3 R3")
+		}
+		w.pass(15 * time.Second)
+		require.Less(t, w.f.Stats().Next, uint64(27), "it lags")
+		assert.Equal(t, kvcache.Resyncing, w.trust(), "nobody vouches for it now")
+		w.expectBlocks(1, 2)
+		w.pass(time.Minute)
+		w.expectExact()
+		assert.Equal(t, clears, w.index.clears)
+		assert.Zero(t, w.f.Stats().Wraps+w.f.Stats().Restarts)
+
+		// Where nothing waits the messages are lost.
+		w.pipe.Lose(5)
+		for range 5 {
+			w.publishRank(-1, "R1")
+		}
+		w.pass(time.Minute)
+		w.expectLess(follow.ReasonWrapped)
+		assert.Equal(t, uint64(1), w.f.Stats().Wraps)
+		w.expectBlocks()
+	})
+}
+
 func TestLostTailIsFound(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

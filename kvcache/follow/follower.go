@@ -74,6 +74,8 @@ type Follower struct {
 	// patient: the first check of this connection waits for its link.
 	patient  bool
 	problems problems
+	// laggedAt is what next was when the publisher last seemed to be far ahead.
+	laggedAt uint64
 	// confirm: continuity is to be checked once more, soon after the next proof.
 	confirm bool
 	// resumed: what is known is that of a predecessor, and not yet proven.
@@ -343,7 +345,7 @@ func (f *Follower) duties(conn Conn) error {
 	case f.wanting() && !time.Now().Before(f.restoreAt):
 		err = f.restore(conn)
 	default:
-		err = f.catchUp(conn)
+		err = f.check(conn)
 	}
 	switch {
 	case err == nil:

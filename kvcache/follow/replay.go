@@ -192,7 +192,12 @@ func (f *Follower) lose(seq uint64, why Reason) {
 // return unchanged. One would do against a restart that the transport reports;
 // several also show one behind a relay, after which the new numbers happen to
 // continue the old ones.
-func (f *Follower) catchUp(conn Conn) error {
+func (f *Follower) catchUp(conn Conn) error { return f.proof(conn, false) }
+
+// check is catchUp for no other reason than that it is time.
+func (f *Follower) check(conn Conn) error { return f.proof(conn, true) }
+
+func (f *Follower) proof(conn Conn, routine bool) error {
 	if !f.placed || f.next == 0 {
 		return f.restart(conn)
 	}
@@ -241,6 +246,8 @@ func (f *Follower) catchUp(conn Conn) error {
 	case err == nil && proven:
 		f.prove()
 		return nil
+	case wrapped && routine && f.lags():
+		return nil
 	case err == nil || errors.Is(err, errOther):
 		// It restarted, or its buffer has wrapped beyond the proof: either way
 		// nothing links what is known to what it will say.
@@ -253,6 +260,19 @@ func (f *Follower) catchUp(conn Conn) error {
 	default:
 		return err
 	}
+}
+
+// lags reports whether the publisher may merely be so far ahead that its memory is
+// full of messages that still wait in the transport. Then there is no proof, but
+// nothing is missing either, and one is due as soon as they have been applied. If
+// none was since this was asked last, none is waiting.
+func (f *Follower) lags() bool {
+	if f.base != nil || f.laggedAt == f.next {
+		return false
+	}
+	f.laggedAt, f.unproven = f.next, true
+	f.confirmSoon()
+	return true
 }
 
 // forget drops everything known, at once.
