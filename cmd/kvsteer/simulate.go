@@ -36,6 +36,7 @@ type simulation struct {
 	seed   uint64
 	repeat int
 	json   bool
+	grid   bool
 	plot   string
 	jobs   int
 }
@@ -90,6 +91,7 @@ func (o *simulation) flags(stderr io.Writer) *flag.FlagSet {
 	f.Uint64Var(&o.seed, "seed", 1, "seed of everything random")
 	f.IntVar(&o.repeat, "repeat", 1, "run with so many seeds and give the mean of each figure")
 	f.BoolVar(&o.json, "json", false, "print JSON, one object a line for each point of a sweep")
+	f.BoolVar(&o.grid, "grid", false, "repeat with 4, 8 and 16 workers, caches of 400k, 1M and 4M tokens and speeds of 0.5, 1 and 1.5; print a Markdown table")
 	f.StringVar(&o.plot, "plot", "", "write SVG plots into this `directory`")
 	f.IntVar(&o.jobs, "jobs", 2, "simulations to run at a time")
 	return f
@@ -124,28 +126,46 @@ type point struct {
 }
 
 func (o *simulation) run(ctx context.Context, stdout, stderr io.Writer) error {
+	if o.grid {
+		return o.runGrid(ctx, stdout, stderr)
+	}
+	points, err := o.measure(ctx, stderr)
+	if err != nil {
+		return err
+	}
+	if err := o.print(stdout, points); err != nil {
+		return err
+	}
+	if o.plot != "" {
+		return plots(o.plot, points)
+	}
+	return nil
+}
+
+// measure runs what the flags say.
+func (o *simulation) measure(ctx context.Context, stderr io.Writer) ([]point, error) {
 	names := strings.Split(o.rules, ",")
 	for i := range names {
 		names[i] = strings.TrimSpace(names[i])
 		if _, err := simulate.NewRule(names[i], o.seed); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	specs, err := o.fleet()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	workload, err := o.workloads(blockSize(specs, o.synthetic()))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	points, err := o.points(workload().Name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	cfg := o.config(specs, workload().Trace)
 	if o.repeat < 1 {
-		return errors.New("-repeat must be at least 1")
+		return nil, errors.New("-repeat must be at least 1")
 	}
 
 	bar := newBar(stderr, len(points)*len(names)*o.repeat)
@@ -178,21 +198,14 @@ func (o *simulation) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	wg.Wait()
 	if err := context.Cause(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	bar.done()
 	for p := range points {
 		for _, runs := range all[p] {
 			points[p].results = append(points[p].results, mean(runs))
 		}
 	}
-	if err := o.print(stdout, points); err != nil {
-		return err
-	}
-	if o.plot != "" {
-		return plots(o.plot, points)
-	}
-	return nil
+	return points, nil
 }
 
 func (o *simulation) one(

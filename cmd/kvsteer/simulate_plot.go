@@ -22,8 +22,8 @@ func plots(dir string, points []point) error {
 			Title: "Cache hit rate over time, simulation of " + p.name, XLabel: "minutes", YLabel: "hit rate",
 		}
 		for _, r := range p.results {
-			ttft.Series = append(ttft.Series, simulate.CDF(r.Router, r.TTFT))
-			hits.Series = append(hits.Series, simulate.HitsOverTime(r.Router, r))
+			ttft.Series = append(ttft.Series, styled(simulate.CDF(r.Router, r.TTFT)))
+			hits.Series = append(hits.Series, styled(simulate.HitsOverTime(r.Router, r)))
 		}
 		if err := plot(dir, p.name+"-ttft", ttft); err != nil {
 			return err
@@ -44,9 +44,15 @@ func plots(dir string, points []point) error {
 		for _, p := range points {
 			s.X, s.Y = append(s.X, float64(p.concurrency)), append(s.Y, p.results[i].Goodput)
 		}
-		goodput.Series = append(goodput.Series, s)
+		goodput.Series = append(goodput.Series, styled(s))
 	}
 	return plot(dir, name+"-goodput", goodput)
+}
+
+// styled sets off this library's lines, and those of what is no router.
+func styled(s simulate.Series) simulate.Series {
+	s.Bold, s.Dashed = strings.HasPrefix(s.Name, "kvsteer"), strings.HasPrefix(s.Name, "bound")
+	return s
 }
 
 func plot(dir, name string, c *simulate.Chart) error {

@@ -117,3 +117,20 @@ func TestSimulateRefuses(t *testing.T) {
 	require.Equal(t, exitOK, code)
 	require.Contains(t, errs, "simulation, not a measurement")
 }
+
+func TestSimulateGrid(t *testing.T) {
+	args := []string{
+		"-workload", sampleTrace, "-limit", "20", "-rules", "dynamo,sglang,bound,kvsteer", "-prefill-rate", "20000", "-grid",
+	}
+	code, out, errs := runCommand(t, args...)
+	require.Equal(t, exitOK, code, errs)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	require.Len(t, lines, 2+27)
+	for _, line := range lines {
+		require.Equal(t, strings.Count(lines[0], "|"), strings.Count(line, "|"), line)
+	}
+	require.Contains(t, lines[0], "| bound mean | kvsteer mean | of it | p99 | of it |")
+	require.True(t, strings.HasPrefix(lines[2], "| 4 | 0.4M | x0.5 | "), lines[2])
+	code, _, _ = runCommand(t, append(args, "-json")...)
+	require.Equal(t, exitFailed, code)
+}

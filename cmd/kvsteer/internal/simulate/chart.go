@@ -13,6 +13,8 @@ import (
 type Series struct {
 	Name string
 	X, Y []float64
+	// Bold draws it thicker, and over the others; Dashed is for what is no rule.
+	Bold, Dashed bool
 }
 
 // Chart is a line chart. Points that aren't finite break a line.
@@ -28,8 +30,9 @@ const (
 	chartWidth, chartHeight = 900, 520
 	plotLeft, plotTop       = 70, 50
 	plotWidth, plotHeight   = 620, 400
-	ticks                   = 5
+	ticks                   = 5 // about as many
 	legendLine              = 22
+	margin                  = 12
 )
 
 // colours tell the lines apart also for most who see fewer colours.
@@ -81,11 +84,34 @@ func (a *axis) at(v float64) float64 {
 	return a.from + share*(a.to-a.from)
 }
 
-func (a *axis) value(share float64) float64 {
+// marks are the round values at which an axis has lines.
+func (a *axis) marks() (out []float64) {
+	const decade = 10
 	if a.log {
-		return a.low * math.Pow(a.high/a.low, share)
+		for power := math.Floor(math.Log10(a.low)); ; power++ {
+			for _, m := range [...]float64{1, 2, 5} {
+				switch v := m * math.Pow(decade, power); {
+				case v > a.high:
+					return out
+				case v >= a.low:
+					out = append(out, v)
+				}
+			}
+		}
 	}
-	return a.low + share*(a.high-a.low)
+	raw := (a.high - a.low) / ticks
+	unit := math.Pow(decade, math.Floor(math.Log10(raw)))
+	step := decade * unit
+	for _, m := range [...]float64{1, 2, 5} { //nolint:mnd // round steps
+		if m*unit >= raw {
+			step = m * unit
+			break
+		}
+	}
+	for i := math.Ceil(a.low / step); i*step <= a.high*(1+1e-9); i++ {
+		out = append(out, i*step)
+	}
+	return out
 }
 
 // WriteSVG draws the chart.
@@ -103,30 +129,44 @@ func (c *Chart) WriteSVG(w io.Writer) error {
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="13">`+"\n",
 		chartWidth, chartHeight)
 	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="white"/>`+"\n", chartWidth, chartHeight)
-	text(&b, plotLeft, plotTop-20, "start", c.Title)
+	text(&b, margin, plotTop-28, "start", c.Title)
 	text(&b, plotLeft+plotWidth/2, plotTop+plotHeight+45, "middle", c.XLabel)
-	text(&b, plotLeft, plotTop-4, "middle", c.YLabel)
-	for i := range ticks + 1 {
-		share := float64(i) / ticks
-		v, h := x.value(share), y.value(share)
-		fmt.Fprintf(&b, `<path d="M%.1f %d V%d M%d %.1f H%d" stroke="#ddd" fill="none"/>`+"\n",
-			x.at(v), plotTop, plotTop+plotHeight, plotLeft, y.at(h), plotLeft+plotWidth)
+	text(&b, margin, plotTop-10, "start", c.YLabel)
+	for _, v := range x.marks() {
+		fmt.Fprintf(&b, `<path d="M%.1f %d V%d" stroke="#ddd" fill="none"/>`+"\n", x.at(v), plotTop, plotTop+plotHeight)
 		text(&b, x.at(v), plotTop+plotHeight+18, "middle", fmt.Sprintf("%.3g", v))
-		text(&b, plotLeft-8, y.at(h)+4, "end", fmt.Sprintf("%.3g", h))
 	}
-	for i := range c.Series {
-		s := &c.Series[i]
-		colour := colours[i%len(colours)]
-		fmt.Fprintf(&b, `<path d="%s" stroke="%s" stroke-width="1.8" fill="none"/>`+"\n", s.path(&x, &y), colour)
-		at := plotTop + legendLine*i
-		fmt.Fprintf(&b, `<path d="M%d %d h24" stroke="%s" stroke-width="3"/>`+"\n", plotLeft+plotWidth+15, at, colour)
-		text(&b, plotLeft+plotWidth+45, float64(at+4), "start", s.Name)
+	for _, v := range y.marks() {
+		fmt.Fprintf(&b, `<path d="M%d %.1f H%d" stroke="#ddd" fill="none"/>`+"\n", plotLeft, y.at(v), plotLeft+plotWidth)
+		text(&b, plotLeft-8, y.at(v)+4, "end", fmt.Sprintf("%.3g", v))
+	}
+	for _, bold := range [...]bool{false, true} {
+		for i := range c.Series {
+			if c.Series[i].Bold == bold {
+				c.Series[i].draw(&b, i, &x, &y)
+			}
+		}
 	}
 	b.WriteString("</svg>\n")
 	if _, err := w.Write(b.Bytes()); err != nil {
 		return fmt.Errorf("writing the chart: %w", err)
 	}
 	return nil
+}
+
+// draw draws the i-th line and its legend.
+func (s *Series) draw(b *bytes.Buffer, i int, x, y *axis) {
+	style := fmt.Sprintf(`stroke=%q stroke-width="1.6"`, colours[i%len(colours)])
+	if s.Bold {
+		style = fmt.Sprintf(`stroke=%q stroke-width="3"`, colours[i%len(colours)])
+	}
+	if s.Dashed {
+		style += ` stroke-dasharray="6 4"`
+	}
+	at := plotTop + legendLine*i
+	fmt.Fprintf(b, `<path d=%q %s fill="none"/>`+"\n", s.path(x, y), style)
+	fmt.Fprintf(b, `<path d="M%d %d h24" %s/>`+"\n", plotLeft+plotWidth+15, at, style)
+	text(b, plotLeft+plotWidth+45, float64(at+4), "start", s.Name)
 }
 
 func (s *Series) path(x, y *axis) string {

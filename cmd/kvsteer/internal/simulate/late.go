@@ -48,25 +48,17 @@ const lookahead = 16
 func (l *Late) Bind(s *State, waiting []*Job) (job, worker int) {
 	s.Queued = len(waiting) - 1
 	defer func() { l.promised = l.promised[:0] }()
-	for n, j := range waiting {
-		if l.waiters[j] == nil {
-			if i := l.join(s, j); i >= 0 {
-				return n, i
-			}
+	if last := len(waiting) - 1; l.waiters[waiting[last]] == nil { // it has just come
+		if i := l.join(s, waiting[last]); i >= 0 {
+			return last, i
 		}
 	}
-	now := epoch.Add(s.Now)
-	l.order = l.order[:0]
-	for i, j := range waiting {
-		if l.waiters[j] != nil {
-			l.order = append(l.order, i)
-		}
+	if l.Hold == 0 && !slices.ContainsFunc(s.Workers, func(v View) bool { return v.Prefilling == 0 }) {
+		return -1, -1
 	}
-	slices.SortStableFunc(l.order, func(a, b int) int {
-		return l.line.Before(&l.waiters[waiting[a]].Waiter, &l.waiters[waiting[b]].Waiter, now)
-	})
+	l.next(waiting, epoch.Add(s.Now))
 	l.promised = append(l.promised[:0], make([]promise, len(s.Workers))...)
-	for _, n := range l.order[:min(len(l.order), lookahead)] {
+	for _, n := range l.order {
 		j := waiting[n]
 		w := l.waiters[j]
 		i := l.choose(s, j, w)
@@ -81,6 +73,27 @@ func (l *Late) Bind(s *State, waiting []*Job) (job, worker int) {
 		l.promised[i].add(w.promise)
 	}
 	return -1, -1
+}
+
+// next lists the first in line, in order.
+func (l *Late) next(waiting []*Job, now time.Time) {
+	l.order = l.order[:0]
+	before := func(a, b int) int {
+		return l.line.Before(&l.waiters[waiting[a]].Waiter, &l.waiters[waiting[b]].Waiter, now)
+	}
+	for i := range waiting {
+		if l.waiters[waiting[i]] == nil { // the policy leaves it nobody
+			continue
+		}
+		if len(l.order) == lookahead {
+			if before(i, l.order[lookahead-1]) >= 0 {
+				continue
+			}
+			l.order = l.order[:lookahead-1]
+		}
+		at, _ := slices.BinarySearchFunc(l.order, i, before)
+		l.order = slices.Insert(l.order, at, i)
+	}
 }
 
 // join looks at a call that has just come. All that wait are before it: else those

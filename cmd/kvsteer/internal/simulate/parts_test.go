@@ -154,3 +154,18 @@ func TestChart(t *testing.T) {
 	}
 	require.NoError(t, (&Chart{}).WriteSVG(io.Discard))
 }
+
+// Axes have lines at round values.
+func TestMarks(t *testing.T) {
+	for _, c := range []struct {
+		a    axis
+		want []float64
+	}{
+		{axis{low: 0, high: 113}, []float64{0, 50, 100}},
+		{axis{low: 0, high: 1}, []float64{0, 0.2, 0.4, 0.6, 0.8, 1}},
+		{axis{low: 0.29, high: 38, log: true}, []float64{0.5, 1, 2, 5, 10, 20}},
+		{axis{low: 1, high: 10, log: true}, []float64{1, 2, 5, 10}},
+	} {
+		require.InDeltaSlice(t, c.want, c.a.marks(), 1e-9)
+	}
+}

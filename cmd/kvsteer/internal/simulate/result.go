@@ -28,7 +28,7 @@ type Result struct {
 	Requests, Good int
 	// TTFT of the measured requests, in seconds and ascending.
 	TTFT []float64
-	// Hits is the hit rate over time, one point per HitStep.
+	// Hits is the hit rate over time, one point per HitStep, a moving average.
 	Hits    []float64
 	HitStep time.Duration
 	// Took is the virtual time until the last request had finished.
@@ -80,7 +80,8 @@ func (r *recorder) finished(j *Job, now time.Duration) {
 	r.samples = append(r.samples, s)
 }
 
-const hitSteps = 60
+// The hit rate over time has so many points, each the mean of so many around it.
+const hitSteps, smooth = 60, 4
 
 func (r *recorder) result(c *cluster) *Result {
 	out := &Result{Requests: len(r.samples), Took: c.now}
@@ -127,10 +128,15 @@ func (r *recorder) result(c *cluster) *Result {
 	out.ITL, out.E2E = Quantile(itl, 0.5)*milli, Quantile(e2e, 0.5)
 	out.HitRate = float64(hit) / float64(prompt)
 	out.Goodput = float64(out.Good) / span.Minutes()
-	for _, b := range series {
+	for i := range series {
+		hit, prompt := 0, 0
+		for _, b := range series[max(i-smooth, 0):min(i+smooth+1, len(series))] {
+			hit += b.hit
+			prompt += b.prompt
+		}
 		rate := math.NaN()
-		if b.prompt > 0 {
-			rate = float64(b.hit) / float64(b.prompt)
+		if prompt > 0 {
+			rate = float64(hit) / float64(prompt)
 		}
 		out.Hits = append(out.Hits, rate)
 	}
