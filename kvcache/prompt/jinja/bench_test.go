@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // conversation makes a chat of n messages, calls of tools among them, and tools.
@@ -68,5 +70,26 @@ func BenchmarkRender50x20(b *testing.B) {
 			}
 			b.SetBytes(int64(len(out)))
 		})
+	}
+}
+
+// TestAllocations keeps the garbage of a long conversation within a budget. What
+// is left are the results of filters, loops and frames, not pieces of text.
+func TestAllocations(t *testing.T) {
+	for name, budget := range map[string]float64{"qwen3": 130, "deepseek-v3.1": 90} {
+		source, err := os.ReadFile(filepath.Join("testdata", "templates", name+".jinja"))
+		require.NoError(t, err)
+		tmpl, err := Compile(string(source), Options{})
+		require.NoError(t, err)
+		vars := conversation(50, 20)
+		out, err := tmpl.Render(context.Background(), nil, vars)
+		require.NoError(t, err)
+		require.Greater(t, len(out), 10_000)
+		got := testing.AllocsPerRun(20, func() {
+			if out, err = tmpl.Render(context.Background(), out[:0], vars); err != nil {
+				t.Fatal(err)
+			}
+		})
+		require.LessOrEqual(t, got, budget, name)
 	}
 }
