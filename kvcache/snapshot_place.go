@@ -89,6 +89,7 @@ func (x *Index) takePiece(s *owner, info *snapOwnerInfo, p *snapPiece) int {
 		if last != 0 && last != ref>>runShift {
 			x.settle(last)
 		}
+		held := x.hashedAt(s, ref)
 		n, ok := 0, true
 		for j := range hashes {
 			if ok = hashes[j].known || x.takeHash(s, info, p, from+j, ref, left); !ok {
@@ -97,7 +98,7 @@ func (x *Index) takePiece(s *owner, info *snapOwnerInfo, p *snapPiece) int {
 			n += b2i(!hashes[j].known)
 			done++
 		}
-		took += b2i(n > 0)
+		took += b2i(n > 0 && !held) // held: it came before, in another piece
 		from = p.blocks[i]
 		if !ok {
 			break
@@ -112,6 +113,12 @@ func (x *Index) takePiece(s *owner, info *snapOwnerInfo, p *snapPiece) int {
 		}
 	}
 	return took
+}
+
+// hashedAt reports whether s holds the block at ref by an engine's hash.
+func (x *Index) hashedAt(s *owner, ref uint32) bool {
+	id, off := splitRef(ref)
+	return x.open(s, id, false) && x.cur.hashed(off)
 }
 
 // loseRest counts the hashes of a piece from one on as lost.

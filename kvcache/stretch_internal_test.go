@@ -41,6 +41,12 @@ func TestStretchMiddle(t *testing.T) {
 	renew(0, 150, time.Hour) // what is not there yet is added
 	assert.Equal(t, 200, x.Stats().Provisional)
 	require.NoError(t, x.Check())
+	renew(50, 200, time.Minute) // the end of one
+	assert.Equal(t, 200, x.Stats().Provisional)
+	require.NoError(t, x.Check())
+	now = now.Add(time.Minute)
+	assert.Equal(t, 50, x.Stats().Provisional)
+	require.NoError(t, x.Check())
 	now = now.Add(time.Hour)
 	assert.Zero(t, x.Stats().Provisional)
 	assert.Zero(t, x.Stats().Pairs)
