@@ -109,8 +109,8 @@ func TestSnapshotTellsWhatItLeavesOut(t *testing.T) {
 	require.Equal(t, kvcache.ReasonOrphanBound, x.Short(o))
 	require.Equal(t, 1, x.OwnerStats(o).Missing)
 	x.SetPosition(o, kvcache.Position{Seq: 1, Whole: true})
-	y, owners, _ := importInto(t, export(t, x), kvcache.Options{}, "a")
-	y, owners, _ = importInto(t, export(t, y), kvcache.Options{}, "a")
+	first, _, _ := importInto(t, export(t, x), kvcache.Options{}, "a")
+	y, owners, _ := importInto(t, export(t, first), kvcache.Options{}, "a")
 	p := owners[0]
 	assert.Equal(t, kvcache.ReasonOrphanBound, y.Short(p), "the first reason")
 	assert.Equal(t, 1+2+2*(names-8), y.OwnerStats(p).Missing)
