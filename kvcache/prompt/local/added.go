@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,11 +39,11 @@ func (t *addedToken) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// mergeAdded adds to tokenizer.json's added tokens what transformers adds when it
-// loads the files: those of added_tokens_decoder, whose flags win, and special
-// tokens that are in neither.
-// resets: the class makes plain special tokens of all of these.
-func mergeAdded(top map[string]json.RawMessage, c *tokenizerConfig, resets bool) (merged []addedToken, changed bool, err error) {
+// mergeAdded makes the list of added tokens that transformers ends up with when it
+// loads the files: those of tokenizer.json, those of added_tokens_decoder, whose
+// flags win, and special tokens that are in neither. A class that builds its
+// tokenizer anew forgets those of tokenizer.json where added_tokens_decoder exists.
+func mergeAdded(top map[string]json.RawMessage, c *tokenizerConfig, b *blueprint) (merged []addedToken, changed bool, err error) {
 	var added []addedToken
 	if raw, found := top["added_tokens"]; found {
 		if err = json.Unmarshal(raw, &added); err != nil {
@@ -50,6 +51,10 @@ func mergeAdded(top map[string]json.RawMessage, c *tokenizerConfig, resets bool)
 		}
 	}
 	vocab := &vocabulary{raw: top["model"], added: added}
+	resets := b != nil && b.resets
+	if b != nil {
+		vocab.added, changed = nil, true
+	}
 	decoder := make([]addedToken, 0, len(c.AddedTokens))
 	for id, t := range c.AddedTokens {
 		n, convErr := strconv.ParseUint(id, 10, 32)
@@ -59,7 +64,10 @@ func mergeAdded(top map[string]json.RawMessage, c *tokenizerConfig, resets bool)
 		t.ID = uint32(n)
 		decoder = append(decoder, t)
 	}
-	slices.SortFunc(decoder, func(a, b addedToken) int { return int(int64(a.ID) - int64(b.ID)) })
+	if b != nil && c.AddedTokens == nil {
+		decoder = added
+	}
+	slices.SortFunc(decoder, func(a, b addedToken) int { return cmp.Compare(a.ID, b.ID) })
 	for _, t := range decoder {
 		more, addErr := vocab.add(t)
 		if addErr != nil {

@@ -152,7 +152,7 @@ func rebuild(file []byte, b *blueprint, c *tokenizerConfig) ([]byte, error) {
 	if err := json.Unmarshal(file, &top); err != nil {
 		return nil, errors.New("local: tokenizer.json is not a JSON object")
 	}
-	added, changed, err := mergeAdded(top, c, b != nil && b.resets)
+	added, changed, err := mergeAdded(top, c, b)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,127 @@
+package local
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func loadSmall(t *testing.T, name string, m Model) *assets {
+	t.Helper()
+	o := Options{}.withDefaults()
+	m.Dir = "testdata/models/" + name
+	a, err := load(m, &o)
+	require.NoError(t, err)
+	return a
+}
+
+// What the engine finds out about a template at its start decides how it converts
+// /v1/messages.
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		model    Model
+		template string // "" for the model's own
+		merge    bool
+		effort   string
+	}{
+		"qwen":       {effort: "none"}, // shows that thinking is switched off
+		"llama":      {effort: "low"},  // shows nothing: none is as good as ignored
+		"fast":       {effort: "none", merge: true},
+		"gemma":      {effort: "none"},
+		"given":      {model: Model{DisabledThinking: "max"}, effort: "max"},
+		"refuses":    {template: `{% if reasoning_effort == 'none' %}{{ raise_exception('no') }}{% endif %}{{ reasoning_effort }}`, effort: "low"},
+		"as another": {template: `{{ 'high' if reasoning_effort in ['none', 'high'] else reasoning_effort }}`, effort: "low"},
+		"generation": {template: `{% generation %}{{ reasoning_effort }}{% endgeneration %}`, effort: "none", merge: true},
+		"clock":      {template: `{{ strftime_now('%Y') }}{{ reasoning_effort }}`, effort: "none", merge: true},
+		"clock, if":  {template: `{% if strftime_now is defined %}{{ strftime_now('%Y') }}{% endif %}{{ reasoning_effort }}`, effort: "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			of := name
+			switch name {
+			case "qwen", "llama", "fast", "gemma":
+			default:
+				of = "qwen"
+			}
+			c.model.ChatTemplate = c.template
+			a := loadSmall(t, of, c.model)
+			assert.Equal(t, c.merge, a.mergeSystem, "system messages to the front")
+			assert.Equal(t, c.effort, a.noThinking)
+		})
+	}
+}
+
+// Added tokens of tokenizer_config.json: flags win, ids must be those that the
+// library would give.
+func TestAddedTokens(t *testing.T) {
+	t.Parallel()
+	const file = `{"model":{"vocab":{"a":0,"b":1,"</s>":2}},"added_tokens":[{"id":3,"content":"<x>","normalized":false,"special":true}]}`
+	for name, c := range map[string]struct {
+		config string
+		b      *blueprint
+		want   string // the added tokens; "" for an error
+	}{
+		"nothing":            {`{}`, nil, `[{3 <x> false false false false true}]`},
+		"same":               {`{"added_tokens_decoder":{"3":{"content":"<x>","special":true}}}`, nil, `[{3 <x> false false false false true}]`},
+		"flags":              {`{"added_tokens_decoder":{"3":{"content":"<x>","lstrip":true}}}`, nil, `[{3 <x> false true false true false}]`},
+		"one more":           {`{"added_tokens_decoder":{"4":{"content":"<y>"}}}`, nil, `[{3 <x> false false false false true} {4 <y> false false false true false}]`},
+		"of the vocabulary":  {`{"added_tokens_decoder":{"1":{"content":"b"}}}`, nil, `[{3 <x> false false false false true} {1 b false false false true false}]`},
+		"another id":         {`{"added_tokens_decoder":{"9":{"content":"<y>"}}}`, nil, ""},
+		"another id, there":  {`{"added_tokens_decoder":{"4":{"content":"<x>"}}}`, nil, ""},
+		"no id":              {`{"added_tokens_decoder":{"x":{"content":"<y>"}}}`, nil, ""},
+		"special":            {`{"eos_token":"</s>"}`, nil, `[{3 <x> false false false false true} {2 </s> false false false false true}]`},
+		"special, new":       {`{"pad_token":"[PAD]"}`, nil, `[{3 <x> false false false false true} {4 [PAD] false false false false true}]`},
+		"special, with dict": {`{"pad_token":{"content":"[PAD]","lstrip":true}}`, nil, `[{3 <x> false false false false true} {4 [PAD] false true false true true}]`},
+		"more specials":      {`{"extra_special_tokens":["<y>"],"image_token":"<i>"}`, nil, `[{3 <x> false false false false true} {4 <i> false false false false true} {5 <y> false false false false true}]`},
+		"older name":         {`{"additional_special_tokens":["<y>"]}`, nil, `[{3 <x> false false false false true} {4 <y> false false false false true}]`},
+		"reset": {
+			`{"eos_token":"<x>","added_tokens_decoder":{"3":{"content":"<x>","lstrip":true,"special":true}}}`, &blueprint{resets: true},
+			`[{3 <x> false false false false true}]`,
+		},
+		"anew":             {`{}`, &blueprint{}, `[{3 <x> false false false false true}]`},
+		"anew, listed":     {`{"added_tokens_decoder":{"3":{"content":"<y>"}}}`, &blueprint{}, `[{3 <y> false false false true false}]`},
+		"anew, with a gap": {`{"added_tokens_decoder":{"4":{"content":"<y>"}}}`, &blueprint{}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var top map[string]json.RawMessage
+			require.NoError(t, json.Unmarshal([]byte(file), &top))
+			tc, err := parseTokenizerConfig([]byte(c.config), nil)
+			require.NoError(t, err)
+			tc.finish(nil)
+			got, _, err := mergeAdded(top, tc, c.b)
+			if c.want == "" {
+				require.Error(t, err)
+				return
+			}
+			require.NoError(t, err)
+			assert.Equal(t, c.want, sprint(got))
+		})
+	}
+}
+
+// special_tokens_map.json counts only where tokenizer_config.json lists no tokens.
+func TestOlderSpecialTokens(t *testing.T) {
+	t.Parallel()
+	older := []byte(`{"eos_token":{"content":"</s>","lstrip":false},"pad_token":"<p>"}`)
+	names := func(config string, defaults ...namedToken) map[string]string {
+		c, err := parseTokenizerConfig([]byte(config), older)
+		require.NoError(t, err)
+		c.finish(defaults)
+		out := map[string]string{}
+		for _, n := range c.named {
+			out[n.name] = n.token.Content
+		}
+		return out
+	}
+	assert.Equal(t, map[string]string{"eos_token": "</s>", "pad_token": "<p>"}, names(`{"eos_token":"<e>"}`))
+	assert.Equal(t, map[string]string{"eos_token": "<e>"}, names(`{"eos_token":"<e>","added_tokens_decoder":{}}`))
+	assert.Equal(t, map[string]string{"bos_token": "<b>"}, names(`{"eos_token":null,"added_tokens_decoder":{}}`,
+		namedToken{"bos_token", "<b>"}, namedToken{"eos_token", "<e>"}), "null takes a default away")
+}
+
+func sprint(tokens []addedToken) string { return fmt.Sprint(tokens) }
