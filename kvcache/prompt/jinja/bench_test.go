@@ -15,7 +15,7 @@ func conversation(messages, tools int) *Dict {
 	obj := func(kv ...any) *Dict {
 		d := NewDict(len(kv) / 2)
 		for i := 0; i < len(kv); i += 2 {
-			d.Set(kv[i].(string), kv[i+1].(Value)) //nolint:forcetypeassert // written right here
+			d.Set(kv[i].(string), kv[i+1].(Value))
 		}
 		return d
 	}

@@ -1,5 +1,7 @@
 package jinja
 
+import "slices"
+
 // expr compiles an expression.
 func (c *compiler) expr(n exprNode, sc *scope) (expr, error) {
 	if v, ok, err := c.constValue(n); err != nil {
@@ -132,7 +134,7 @@ func makeBinary(op binOp, l, r expr) expr {
 		return &orExpr{l, r}
 	case opAdd:
 		if sum, ok := l.(sumExpr); ok {
-			return append(sum[:len(sum):len(sum)], r)
+			return append(slices.Clip(sum), r)
 		}
 		return sumExpr{l, r}
 	case opSub, opMul, opDiv, opFloorDiv, opMod, opPow:
@@ -212,8 +214,8 @@ func (c *compiler) argList(a *callArgs, sc *scope) (argList, error) {
 		return out, err
 	}
 	for _, k := range a.kwargs {
-		x, err := c.expr(k.value, sc)
-		if err != nil {
+		var x expr
+		if x, err = c.expr(k.value, sc); err != nil {
 			return out, err
 		}
 		out.kw = append(out.kw, kwExpr{k.name, x})

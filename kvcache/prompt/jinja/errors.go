@@ -3,6 +3,7 @@ package jinja
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // The kinds of errors, for errors.Is. All are seen by whoever chose the template
@@ -108,12 +109,7 @@ func isClass(err error, classes ...class) bool {
 	if !ok || e.Kind != Runtime {
 		return false
 	}
-	for _, c := range classes {
-		if e.class == c {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(classes, e.class)
 }
 
 // atLine notes where err happened, unless it is known already.

@@ -163,14 +163,12 @@ func (x *methodExpr) eval(st *state) (Value, error) {
 	if def != nil {
 		st.args = append(st.args, v)
 	} else {
-		fn, err := st.getattr(v, x.name)
-		if err != nil {
+		if v, err = st.getattr(v, x.name); err != nil {
 			return nil, err
 		}
-		if fn == nil {
-			fn = x.undef
+		if v == nil {
+			v = x.undef
 		}
-		v = fn
 	}
 	a, err := x.args.eval(st, mark, nil)
 	if err != nil {

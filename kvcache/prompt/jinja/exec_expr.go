@@ -334,8 +334,8 @@ func (x *getattrExpr) eval(st *state) (Value, error) {
 	}
 	if d, ok := v.(*Dict); ok && !dictNames[x.name] {
 		// The usual case: a key that is no attribute of dicts.
-		if v, ok := d.Get(x.name); ok {
-			return v, nil
+		if item, ok := d.Get(x.name); ok {
+			return item, nil
 		}
 		return x.undef, nil
 	}
@@ -392,10 +392,9 @@ func (x *sliceExpr) eval(st *state) (Value, error) {
 }
 
 type filterExpr struct {
-	def    *builtin
-	x      expr
-	args   argList
-	negate bool
+	def  *builtin
+	x    expr
+	args argList
 }
 
 func (x *filterExpr) eval(st *state) (Value, error) {
@@ -411,9 +410,5 @@ func (x *filterExpr) eval(st *state) (Value, error) {
 	}
 	v, err = x.def.call(st, a)
 	st.args = st.args[:mark]
-	if x.negate && err == nil {
-		ok, err := st.truth(v)
-		return Bool(!ok), err
-	}
 	return v, err
 }

@@ -19,8 +19,8 @@ func lazily(a args, name string, prepare func(*state, args) (func(Value) (Value,
 	var f func(Value) (Value, bool, error)
 	return newGenerator(func(st *state) (Value, bool, error) {
 		if it == nil {
-			any, err := st.truth(a.pos[0])
-			if err != nil || !any {
+			some, err := st.truth(a.pos[0])
+			if err != nil || !some {
 				return nil, false, err
 			}
 			if f, err = prepare(st, args{a.pos[1:], a.kw}); err != nil {
@@ -55,9 +55,9 @@ func filterMap(_ *state, a args) (Value, error) {
 				}
 			}
 			get, err := st.attrGetter(attribute, fallback, false)
-			return func(v Value) (Value, bool, error) {
-				v, err := get(v)
-				return v, true, err
+			return func(item Value) (Value, bool, error) {
+				v, failed := get(item)
+				return v, true, failed
 			}, err
 		}
 		if len(a.pos) == 0 {

@@ -79,8 +79,8 @@ func filterSort(st *state, a args) (Value, error) {
 	}
 	var getters []func(Value) (Value, error)
 	for _, p := range paths {
-		get, err := st.attrGetter(p, nil, !caseSensitive)
-		if err != nil {
+		var get func(Value) (Value, error)
+		if get, err = st.attrGetter(p, nil, !caseSensitive); err != nil {
 			return nil, err
 		}
 		getters = append(getters, get)
@@ -92,10 +92,11 @@ func filterSort(st *state, a args) (Value, error) {
 	ks, err := st.keys(items, func(v Value) (Value, error) {
 		key := make([]Value, len(getters))
 		for i, get := range getters {
-			var err error
-			if key[i], err = get(v); err != nil {
-				return nil, err
+			k, failed := get(v)
+			if failed != nil {
+				return nil, failed
 			}
+			key[i] = k
 		}
 		return NewList(key...), nil
 	})
@@ -176,7 +177,7 @@ func filterGroupby(st *state, a args) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := st.sortKeyed(ks, false); err != nil {
+	if err = st.sortKeyed(ks, false); err != nil {
 		return nil, err
 	}
 	var out []Value
@@ -184,8 +185,8 @@ func filterGroupby(st *state, a args) (Value, error) {
 		var group []Value
 		key := ks[i].key
 		for ; i < len(ks); i++ {
-			same, err := st.equal(key, ks[i].key)
-			if err != nil {
+			var same bool
+			if same, err = st.equal(key, ks[i].key); err != nil {
 				return nil, err
 			}
 			if !same && len(group) > 0 {

@@ -64,7 +64,7 @@ func filterTrim(st *state, a args) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := st.work(len(s)); err != nil {
+	if err = st.work(len(s)); err != nil {
 		return nil, err
 	}
 	s, err = strip(s, a.pos[1], true, true)
@@ -154,19 +154,9 @@ func filterIndent(st *state, a args) (Value, error) {
 	if _, isMarkup := a.pos[0].(markup); isMarkup {
 		return nil, unsupported("indent of Markup")
 	}
-	indent := "    "
-	if w := a.pos[1]; w != nil {
-		text, ok := asString(w)
-		if !ok {
-			n, err := index(w)
-			if err != nil {
-				return nil, err
-			}
-			if text, err = st.repeatString(" ", max(n, 0)); err != nil {
-				return nil, err
-			}
-		}
-		indent = text
+	indent, err := st.indentation(a.pos[1])
+	if err != nil {
+		return nil, err
 	}
 	first, err := argTruth(st, a.pos[2])
 	if err != nil {
@@ -194,6 +184,21 @@ func filterIndent(st *state, a args) (Value, error) {
 		b.WriteString(line)
 	}
 	return String(b.String()), nil
+}
+
+// indentation returns a text to indent by, given as such or as a number of spaces.
+func (st *state) indentation(width Value) (string, error) {
+	if width == nil {
+		return "    ", nil
+	}
+	if text, ok := asString(width); ok {
+		return text, nil
+	}
+	n, err := index(width)
+	if err != nil {
+		return "", err
+	}
+	return st.repeatString(" ", max(n, 0))
 }
 
 func filterTruncate(st *state, a args) (Value, error) {

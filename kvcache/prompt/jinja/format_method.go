@@ -50,7 +50,6 @@ type formatter struct {
 	kw     func(name string) (Value, error)
 	auto   int
 	manual bool
-	size   int
 }
 
 // format replaces the fields in s. depth is how deep fields may nest.
@@ -114,14 +113,15 @@ func (f *formatter) field(s string, depth int) (int, string, error) {
 	switch conv {
 	case 0:
 	case 's', 'r':
-		text, err := f.st.str(v)
+		text := f.st.str
 		if conv == 'r' {
-			text, err = f.st.repr(v)
+			text = f.st.repr
 		}
-		if err != nil {
-			return 0, "", err
+		converted, failed := text(v)
+		if failed != nil {
+			return 0, "", failed
 		}
-		v = String(text)
+		v = String(converted)
 	case 'a':
 		return 0, "", unsupported("conversion !a")
 	default:
@@ -171,45 +171,53 @@ func (f *formatter) lookup(name string) (Value, error) {
 	first, rest := name[:end], name[end:]
 	v, err := f.first(first)
 	for err == nil && rest != "" {
-		var next Value
 		if rest[0] == '.' {
-			n := strings.IndexAny(rest[1:], ".[")
-			if n < 0 {
-				n = len(rest) - 1
-			}
-			attr := rest[1 : 1+n]
-			rest = rest[1+n:]
-			if attr == "" {
-				return nil, raise(valueError, "empty attribute in format string")
-			}
-			next, err = f.st.getattr(v, attr)
+			v, rest, err = f.attr(v, rest[1:])
 		} else {
-			n := strings.IndexByte(rest, ']')
-			if n < 0 {
-				return nil, raise(valueError, "missing ']' in format string")
-			}
-			key := rest[1:n]
-			rest = rest[n+1:]
-			if key == "" {
-				return nil, raise(valueError, "empty attribute in format string")
-			}
-			if rest != "" && rest[0] != '.' && rest[0] != '[' {
-				return nil, raise(valueError, "only '.' or '[' may follow ']' in format field specifier")
-			}
-			var k Value = String(key)
-			if isDigits(key) {
-				if k, err = parseInt(key, 10); err != nil {
-					return nil, err
-				}
-			}
-			next, err = f.st.getitem(v, k)
+			v, rest, err = f.item(v, rest[1:])
 		}
-		if next == nil {
-			next = undefinedElement
+		if v == nil {
+			v = undefinedElement
 		}
-		v = next
 	}
 	return v, err
+}
+
+// attr resolves "name..." on v and returns what follows the name.
+func (f *formatter) attr(v Value, s string) (Value, string, error) {
+	n := strings.IndexAny(s, ".[")
+	if n < 0 {
+		n = len(s)
+	}
+	if n == 0 {
+		return nil, "", raise(valueError, "empty attribute in format string")
+	}
+	v, err := f.st.getattr(v, s[:n])
+	return v, s[n:], err
+}
+
+// item resolves "key]..." on v and returns what follows.
+func (f *formatter) item(v Value, s string) (Value, string, error) {
+	n := strings.IndexByte(s, ']')
+	if n < 0 {
+		return nil, "", raise(valueError, "missing ']' in format string")
+	}
+	text, rest := s[:n], s[n+1:]
+	if text == "" {
+		return nil, "", raise(valueError, "empty attribute in format string")
+	}
+	if rest != "" && rest[0] != '.' && rest[0] != '[' {
+		return nil, "", raise(valueError, "only '.' or '[' may follow ']' in format field specifier")
+	}
+	var key Value = String(text)
+	if isDigits(text) {
+		var err error
+		if key, err = parseInt(text, 10); err != nil {
+			return nil, "", err
+		}
+	}
+	v, err := f.st.getitem(v, key)
+	return v, rest, err
 }
 
 func (f *formatter) first(name string) (Value, error) {

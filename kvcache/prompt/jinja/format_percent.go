@@ -120,8 +120,8 @@ flags:
 	}
 	f.width = width
 	if i < len(s) && s[i] == '.' {
-		precision, n, err := p.number(s[i+1:], 0)
-		if err != nil {
+		var precision int
+		if precision, n, err = p.number(s[i+1:], 0); err != nil {
 			return 0, err
 		}
 		f.precision = max(precision, 0)
@@ -180,9 +180,9 @@ func (p *percentFormat) key(s string) (int, Value, error) {
 // number reads a width or precision: digits, or * for an argument.
 func (p *percentFormat) number(s string, fallback int) (value, length int, err error) {
 	if strings.HasPrefix(s, "*") {
-		v, err := p.next()
-		if err != nil {
-			return 0, 0, err
+		v, failed := p.next()
+		if failed != nil {
+			return 0, 0, failed
 		}
 		if !isInt(v) {
 			return 0, 0, raise(typeError, "* wants int")
@@ -300,9 +300,9 @@ func (st *state) toFloatStrict(v Value) (float64, error) {
 }
 
 // zeroed pads with zeros behind the sign if the flags say so.
-func (f spec) zeroed(left bool) spec {
-	if f.zero && !left {
-		f.align, f.fill = '=', "0"
+func (p spec) zeroed(left bool) spec {
+	if p.zero && !left {
+		p.align, p.fill = '=', "0"
 	}
-	return f
+	return p
 }

@@ -88,21 +88,22 @@ func (st *state) updateDict(d *Dict, v Value) error {
 		return err
 	}
 	for {
-		pair, ok, err := it.next(st)
-		if err != nil || !ok {
+		var pair Value
+		var ok bool
+		if pair, ok, err = it.next(st); err != nil || !ok {
 			return err
 		}
-		if err := st.spend(valueSize); err != nil {
+		if err = st.spend(valueSize); err != nil {
 			return err
 		}
-		items, err := st.items(pair)
-		if err != nil {
+		var items []Value
+		if items, err = st.items(pair); err != nil {
 			return err
 		}
 		if len(items) != 2 {
 			return raise(valueError, "dictionary update sequence element has length %d; 2 is required", len(items))
 		}
-		if err := d.set(items[0], items[1]); err != nil {
+		if err = d.set(items[0], items[1]); err != nil {
 			return err
 		}
 	}

@@ -37,10 +37,7 @@ func (it *indexIter) next(*state) (Value, bool, error) {
 	return it.at(it.i - 1), true, nil
 }
 
-type stringIter struct {
-	s      string
-	markup bool
-}
+type stringIter struct{ s string }
 
 func (it *stringIter) next(*state) (Value, bool, error) {
 	if it.s == "" {

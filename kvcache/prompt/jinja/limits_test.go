@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -163,7 +164,7 @@ func TestConcurrentRenders(t *testing.T) {
 		wg.Go(func() {
 			for range 20 {
 				got, err := tmpl.Render(context.Background(), nil, vars)
-				if err != nil || string(got) != string(want) {
+				if err != nil || !bytes.Equal(got, want) {
 					t.Errorf("%v %q", err, got)
 				}
 			}

@@ -35,9 +35,13 @@ func (s *forStmt) run(st *state, v Value, recurse *recursion, depth int) (contro
 	}
 	empty := true // until a body has run to its end: a break or continue leaves it so
 	for {
-		item, ok, err := it.next(st)
-		if err == nil && ok {
+		var item Value
+		var ok bool
+		if item, ok, err = it.next(st); err == nil && ok {
 			err = st.step(1)
+		}
+		if err == nil && ok && !s.single {
+			err = s.target.assign(st, item)
 		}
 		if err != nil {
 			return goOn, atLine(err, s.line)
@@ -47,15 +51,13 @@ func (s *forStmt) run(st *state, v Value, recurse *recursion, depth int) (contro
 		}
 		if s.single {
 			st.frame.slots[s.simple] = item
-		} else if err := s.target.assign(st, item); err != nil {
-			return goOn, atLine(err, s.line)
 		}
 		if loop != nil {
 			st.frame.slots[s.loopSlot] = loop
 		}
 		st.enter(s.enter)
-		ctl, err := st.run(s.body)
-		if err != nil {
+		var ctl control
+		if ctl, err = st.run(s.body); err != nil {
 			return goOn, err
 		}
 		if ctl == breakLoop {
@@ -144,10 +146,10 @@ func (f *loopFilter) over(v Value, outer *frame) iterator {
 			if err != nil || !ok {
 				return nil, false, err
 			}
-			if err := st.step(1); err != nil {
+			if err = st.step(1); err != nil {
 				return nil, false, err
 			}
-			if err := f.target.assign(st, item); err != nil {
+			if err = f.target.assign(st, item); err != nil {
 				return nil, false, err
 			}
 			pass, err := st.test(f.test)

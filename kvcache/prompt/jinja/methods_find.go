@@ -5,7 +5,7 @@ import "strings"
 // within resolves the optional start and end of a search to byte offsets of s. ok
 // is false if start is behind the end of s.
 func (st *state) within(s string, start, end Value) (from, to int, ok bool, err error) {
-	if err := st.work(len(s)); err != nil {
+	if err = st.work(len(s)); err != nil {
 		return 0, 0, false, err
 	}
 	if isNone(start) && isNone(end) {
@@ -16,9 +16,9 @@ func (st *state) within(s string, start, end Value) (from, to int, ok bool, err 
 		if isNone(v) {
 			return fallback, nil
 		}
-		i, err := index(v)
-		if err != nil {
-			return 0, err
+		i, failed := index(v)
+		if failed != nil {
+			return 0, failed
 		}
 		if i < 0 {
 			i = max(i+n, 0)

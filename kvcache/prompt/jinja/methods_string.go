@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -54,14 +55,7 @@ func runeSetOf(s string) func(rune) bool {
 	rs := toRunes(s)
 	const short = 16
 	if len(rs) <= short {
-		return func(r rune) bool {
-			for _, x := range rs {
-				if x == r {
-					return true
-				}
-			}
-			return false
-		}
+		return func(r rune) bool { return slices.Contains(rs, r) }
 	}
 	set := make(map[rune]bool, len(rs))
 	for _, r := range rs {

@@ -135,15 +135,11 @@ func dictFromKeys(st *state, a args) (Value, error) {
 	return d, nil
 }
 
-// itemsOfSequence returns the items of a list, tuple or range.
-func itemsOfSequence(st *state, v Value) ([]Value, error) {
-	return st.items(v)
-}
-
+// sequenceMethods are those of lists, tuples and ranges.
 func sequenceMethods() []builtin {
 	return []builtin{
 		{name: "count", params: []string{"self", "value"}, required: 2, posOnly: true, fn: func(st *state, a args) (Value, error) {
-			items, err := itemsOfSequence(st, a.pos[0])
+			items, err := st.items(a.pos[0])
 			if err != nil {
 				return nil, err
 			}
@@ -164,7 +160,7 @@ func sequenceMethods() []builtin {
 }
 
 func sequenceIndex(st *state, a args) (Value, error) {
-	items, err := itemsOfSequence(st, a.pos[0])
+	items, err := st.items(a.pos[0])
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +169,7 @@ func sequenceIndex(st *state, a args) (Value, error) {
 		if v == nil {
 			continue
 		}
-		if _, err := index(v); err != nil {
+		if _, err = index(v); err != nil {
 			return nil, err
 		}
 		bounds[i] = v

@@ -398,11 +398,7 @@ func (st *state) repeat(l, r Value) (Value, bool, error) {
 	}
 	count, fits := asInt(r)
 	if !fits {
-		if b, _ := asBig(r); b.Sign() < 0 {
-			count = 0
-		} else {
-			count = math.MaxInt32
-		}
+		return nil, true, raise(overflowError, "cannot fit 'int' into an index-sized integer")
 	}
 	count = max(count, 0)
 	switch s := l.(type) {

@@ -30,7 +30,7 @@ func (p *parser) condExpr() (exprNode, error) {
 		}
 		var otherwise exprNode
 		if p.skipName("else") {
-			if err := p.enter(); err != nil {
+			if err = p.enter(); err != nil {
 				return nil, err
 			}
 			otherwise, err = p.condExpr()
@@ -384,7 +384,7 @@ func (p *parser) dict() (exprNode, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := p.expectOp(":"); err != nil {
+		if err = p.expectOp(":"); err != nil {
 			return nil, err
 		}
 		value, err := p.expression(true)

@@ -1,5 +1,7 @@
 package jinja
 
+import "strings"
+
 // maxChain bounds what nests without brackets: a + b + c, a.b.c, a|f|g.
 const maxChain = 1000
 
@@ -196,15 +198,18 @@ func (p *parser) dotted() (token, string, error) {
 	if err != nil {
 		return t, "", err
 	}
-	name := t.text
+	if !p.isOp(".") {
+		return t, t.text, nil
+	}
+	parts := []string{t.text}
 	for p.skipOp(".") {
 		part, err := p.expectName()
 		if err != nil {
 			return t, "", err
 		}
-		name += "." + part.text
+		parts = append(parts, part.text)
 	}
-	return t, name, nil
+	return t, strings.Join(parts, "."), nil
 }
 
 // filter parses a filter's name and arguments; n is nil in a filter block.

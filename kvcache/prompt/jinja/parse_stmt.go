@@ -105,11 +105,8 @@ func (p *parser) set() (node, error) {
 		return nil, err
 	}
 	if p.skipOp("=") {
-		value, err := p.tuple(tupleOpts{cond: true})
-		if err != nil {
-			return nil, err
-		}
-		return &assignNode{at(line), target, value}, nil
+		value, failed := p.tuple(tupleOpts{cond: true})
+		return &assignNode{at(line), target, value}, failed
 	}
 	filter, err := p.blockFilter(false)
 	if err != nil {
@@ -175,7 +172,7 @@ func (p *parser) macro() (node, error) {
 		return nil, err
 	}
 	n.name = name.name
-	if err = p.signature(n); err != nil {
+	if err := p.signature(n); err != nil {
 		return nil, err
 	}
 	n.body, err = p.blockUntil("endmacro")
@@ -257,7 +254,7 @@ func (p *parser) with() (node, error) {
 			return nil, err
 		}
 		setCtx(target, param)
-		if err := p.expectOp("="); err != nil {
+		if err = p.expectOp("="); err != nil {
 			return nil, err
 		}
 		value, err := p.expression(true)

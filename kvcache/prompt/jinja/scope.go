@@ -63,7 +63,6 @@ type scope struct {
 	toplevel bool // of the template: a set is visible to blocks
 	loop     bool // break and continue are allowed
 	soft     bool // in a condition, where unknown filters are found out only when used
-	loopVar  bool
 }
 
 func (sc *scope) inner() *scope {

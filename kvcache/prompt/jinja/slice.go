@@ -5,7 +5,8 @@ package jinja
 func sliceBounds(bounds [3]Value, n int) (start, stop, step int64, err error) {
 	var given [3]bool
 	var b [3]int64
-	for i, v := range bounds {
+	for _, i := range [...]int{2, 0, 1} { // Python looks at the step first
+		v := bounds[i]
 		if _, none := v.(None); none {
 			continue
 		}
@@ -13,13 +14,13 @@ func sliceBounds(bounds [3]Value, n int) (start, stop, step int64, err error) {
 		if b[i], err = index(v); err != nil {
 			return 0, 0, 0, raise(typeError, "slice indices must be integers or None or have an __index__ method")
 		}
+		if i == 2 && b[i] == 0 {
+			return 0, 0, 0, raise(valueError, "slice step cannot be zero")
+		}
 	}
 	step = 1
 	if given[2] {
 		step = b[2]
-	}
-	if step == 0 {
-		return 0, 0, 0, raise(valueError, "slice step cannot be zero")
 	}
 	low, high := int64(0), int64(n)
 	if step < 0 {

@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -84,7 +85,7 @@ func strftimeOne(t time.Time, letter, flag byte) (text string, ok bool) {
 	case '0':
 		pad = '0'
 	}
-	s := fmt.Sprint(n)
+	s := strconv.Itoa(n)
 	return strings.Repeat(string(pad), max(0, width-len(s))) + s, true
 }
 

@@ -1,6 +1,9 @@
 package jinja
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // jinja2 decides before rendering which variable each name means, scope by scope,
 // by rules that templates rely on without knowing (a set in an if reaches out of
@@ -60,9 +63,7 @@ func (s *symbols) copy() *symbols {
 
 // update adds what o knows to s.
 func (s *symbols) update(o *symbols) {
-	for name, id := range o.refs {
-		s.refs[name] = id
-	}
+	maps.Copy(s.refs, o.refs)
 	for _, id := range o.order {
 		s.setLoad(id, o.loads[id])
 	}
