@@ -24,7 +24,8 @@
 //     replay is asked for at the start and a second later, at a gap, after a
 //     reconnection, when a number falls, and every CheckEvery, which finds last
 //     messages that were lost with nothing after them and restarts that nobody
-//     reported.
+//     reported. A publisher whose memory is full of messages that still wait in
+//     the transport is asked again once they have been applied.
 //   - Where the index says up to which message it is, as after a snapshot was
 //     imported, that message takes the place of a replay of everything: if the
 //     publisher still has it, unchanged, only what came after is applied.

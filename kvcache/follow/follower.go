@@ -74,8 +74,10 @@ type Follower struct {
 	// patient: the first check of this connection waits for its link.
 	patient  bool
 	problems problems
-	// laggedAt is what next was when the publisher last seemed to be far ahead.
+	// laggedAt is what next was when the publisher last seemed to be far ahead. quiet:
+	// the latest wait for a message was in vain.
 	laggedAt uint64
+	quiet    bool
 	// confirm: continuity is to be checked once more, soon after the next proof.
 	confirm bool
 	// resumed: what is known is that of a predecessor, and not yet proven.
@@ -269,6 +271,7 @@ func (f *Follower) receive(ctx context.Context, conn Conn) error {
 		case f.ctx.Err() != nil:
 			return f.ctx.Err()
 		case ctx.Err() != nil && !errors.Is(err, ErrDisconnected) && !errors.Is(err, ErrClosed):
+			f.quiet = true
 			return nil
 		default:
 			return err
@@ -280,7 +283,7 @@ func (f *Follower) receive(ctx context.Context, conn Conn) error {
 		if !f.up {
 			f.linked()
 		}
-		f.live, f.lostAt, f.failedChecks = true, time.Time{}, 0
+		f.live, f.quiet, f.lostAt, f.failedChecks = true, false, time.Time{}, 0
 		if err := f.place(conn, m); err != nil {
 			return err
 		}

@@ -265,12 +265,12 @@ func (f *Follower) proof(conn Conn, routine bool) error {
 // lags reports whether the publisher may merely be so far ahead that its memory is
 // full of messages that still wait in the transport. Then there is no proof, but
 // nothing is missing either, and one is due as soon as they have been applied. If
-// none was since this was asked last, none is waiting.
+// none came since this was asked last, none is waiting.
 func (f *Follower) lags() bool {
-	if f.base != nil || f.laggedAt == f.next {
+	if f.base != nil || f.quiet && f.laggedAt == f.next {
 		return false
 	}
-	f.laggedAt, f.unproven = f.next, true
+	f.laggedAt, f.quiet, f.unproven = f.next, false, true
 	f.confirmSoon()
 	return true
 }
