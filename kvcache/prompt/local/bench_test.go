@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -105,7 +107,7 @@ func BenchmarkParse60k(b *testing.B) {
 
 // BenchmarkEncoder is a short chat through the whole chain.
 func BenchmarkEncoder(b *testing.B) {
-	e := prompt.NewEncoder(prompt.Options{Sources: []prompt.Source{realModel(b)}})
+	e := prompt.NewEncoder(prompt.Options{Sources: []prompt.Source{realModel(b)}, Deadline: time.Minute})
 	defer func() { _ = e.Close() }()
 	r := request(b, prompt.Chat, []byte(`{"model":"m","messages":[{"role":"system","content":"You are a router."},{"role":"user","content":"Where does this prompt go?"}]}`))
 	b.ReportAllocs()
@@ -114,5 +116,80 @@ func BenchmarkEncoder(b *testing.B) {
 		if err != nil || enc.Source != prompt.SourceLocal {
 			b.Fatal(enc, err)
 		}
+	}
+}
+
+// agent is a conversation of 50 messages with 20 tools, as coding agents have.
+func agent(tb testing.TB) []byte {
+	tb.Helper()
+	const tools, rounds = 20, 12
+	var b strings.Builder
+	b.WriteString(`{"model":"m","tools":[`)
+	for i := range tools {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(`{"type":"function","function":{"name":"tool_` + strconv.Itoa(i) + `","description":"Does what a tool of that kind does, and says so at some length, as descriptions do.",` +
+			`"parameters":{"type":"object","properties":{"path":{"type":"string","description":"A path."},"lines":{"type":"integer"},` +
+			`"mode":{"type":"string","enum":["read","write","append"]}},"required":["path"],"additionalProperties":false}}}`)
+	}
+	b.WriteString(`],"messages":[{"role":"system","content":"You are an agent."}`)
+	for i := range rounds {
+		n := strconv.Itoa(i)
+		b.WriteString(`,{"role":"user","content":"Look at file number ` + n + `, please."},` +
+			`{"role":"assistant","content":"I will.","tool_calls":[{"id":"call_` + n + `","type":"function","function":{"name":"tool_1","arguments":"{\"path\":\"/src/` + n + `.go\",\"lines\":100}"}}]},` +
+			`{"role":"tool","tool_call_id":"call_` + n + `","content":"package p\n\nfunc f` + n + `() int { return ` + n + ` }\n"},` +
+			`{"role":"assistant","content":"It has one function."}`)
+	}
+	b.WriteString(`,{"role":"user","content":"And now?"}]}`)
+	return []byte(b.String())
+}
+
+// BenchmarkAgent is 50 messages with 20 tools, from the body to the ids.
+func BenchmarkAgent(b *testing.B) {
+	s := realModel(b)
+	body := agent(b)
+	b.ReportAllocs()
+	began := cpuTime()
+	for b.Loop() {
+		o, err := jsonscan.Parse(body, 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err = s.Encode(b.Context(), &prompt.Request{API: prompt.Chat, Model: "m", Body: body, Object: o}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(cpuTime()-began)/float64(b.N), "cpu-ns/op")
+}
+
+// cached is a local source in a place where it goes through the cache.
+type cached struct{ prompt.Source }
+
+func (cached) Kind() prompt.SourceKind { return prompt.SourceRender }
+
+// BenchmarkChain compares a local source called directly with the same behind the
+// cache of the Encoder, for conversations that are new each time.
+func BenchmarkChain(b *testing.B) {
+	s := realModel(b)
+	const different = 64
+	var bodies [different][]byte
+	for i := range bodies {
+		bodies[i] = longChat(b, 60_000, i)
+	}
+	for name, source := range map[string]prompt.Source{"direct": s, "cached": cached{s}} {
+		b.Run(name, func(b *testing.B) {
+			e := prompt.NewEncoder(prompt.Options{Sources: []prompt.Source{source}, Deadline: time.Minute, CacheBytes: 1 << 20})
+			defer func() { _ = e.Close() }()
+			i, began := 0, cpuTime()
+			for b.Loop() {
+				i++
+				enc, err := e.Encode(b.Context(), &prompt.Request{API: prompt.Chat, Model: "m", Body: bodies[i%different]})
+				if err != nil || len(enc.Tokens) == 0 {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(cpuTime()-began)/float64(b.N), "cpu-ns/op")
+		})
 	}
 }
