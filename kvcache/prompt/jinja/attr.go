@@ -114,24 +114,12 @@ func (st *state) charAt(s string, key Value, isMarkup bool) (Value, error) {
 func (st *state) attribute(v Value, name string) (Value, error) {
 	switch o := v.(type) {
 	case *Undefined:
-		if strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__") {
-			if dunders[name] {
-				return undefinedUnsafe, nil
-			}
-			return nil, o.fail()
+		if dunders[name] {
+			return undefinedUnsafe, nil
 		}
 		return nil, o.fail()
 	case *namespace:
-		if a, ok := o.attrs.Get(name); ok {
-			if strings.HasPrefix(name, "_") {
-				return undefinedUnsafe, nil
-			}
-			return a, nil
-		}
-		if name == "__class__" {
-			return undefinedUnsafe, nil
-		}
-		return nil, nil //nolint:nilnil // no value is the answer
+		return o.attr(name), nil
 	}
 	if strings.HasPrefix(name, "__") && (dunders[name] || dundersOf(v, name)) {
 		return undefinedUnsafe, nil
@@ -148,11 +136,8 @@ func (st *state) attribute(v Value, name string) (Value, error) {
 		}
 		methods = st.lib.lists
 	case *Tuple:
-		if o.group && name == "grouper" {
-			return o.items[0], nil
-		}
-		if o.group && name == "list" {
-			return o.items[1], nil
+		if i, ok := map[string]int{"grouper": 0, "list": 1}[name]; ok && o.group {
+			return o.items[i], nil
 		}
 		methods = st.lib.tuples
 	case *Dict:
@@ -161,13 +146,8 @@ func (st *state) attribute(v Value, name string) (Value, error) {
 		}
 		methods = st.lib.dicts
 	case *rangeValue:
-		switch name {
-		case "start":
-			return Int(o.start), nil
-		case "stop":
-			return Int(o.stop), nil
-		case "step":
-			return Int(o.step), nil
+		if bound, ok := map[string]int64{"start": o.start, "stop": o.stop, "step": o.step}[name]; ok {
+			return Int(bound), nil
 		}
 		methods = st.lib.ranges
 	case Int, Bool, *bigInt, Float:
@@ -186,6 +166,19 @@ func (st *state) attribute(v Value, name string) (Value, error) {
 		return m.bind(v), nil
 	}
 	return nil, nil //nolint:nilnil // no value is the answer
+}
+
+// attr returns an attribute; nil if there is none of that name.
+func (n *namespace) attr(name string) Value {
+	a, ok := n.attrs.Get(name)
+	switch {
+	case ok && strings.HasPrefix(name, "_"), name == "__class__":
+		return undefinedUnsafe
+	case ok:
+		return a
+	default:
+		return nil
+	}
 }
 
 // objectAttr returns attributes of jinja2's own objects and of views.
@@ -287,7 +280,9 @@ func set(names string) map[string]bool {
 	return out
 }
 
-// Tables of attribute names; never modified.
+// Tables of attribute names.
+//
+//nolint:gochecknoglobals // tables that nothing changes
 var (
 	// mutators are methods of lists that the sandbox hides.
 	mutators     = set("append clear pop reverse insert sort extend remove")
@@ -307,6 +302,7 @@ const (
 	containerDunders = "__contains__ __getitem__ __iter__ __len__"
 )
 
+//nolint:gochecknoglobals // a table that nothing changes
 var moreDunders = set(containerDunders + " __add__ __mul__ __rmul__ __mod__ __rmod__ __getnewargs__ __reversed__ " +
 	"__call__ __name__ __self__ __or__ __ror__ __ior__ __iadd__ __imul__ __setitem__ __delitem__ __class_getitem__ " +
 	"__abs__ __bool__ __float__ __int__ __index__ __dict__ __module__ __next__ __del__")

@@ -115,6 +115,7 @@ func (c *compiler) cond(n *condNode, sc *scope) (expr, error) {
 	return &condExpr{test, then, otherwise}, err
 }
 
+//nolint:gochecknoglobals // a constant, but for its type
 var noElse = &Undefined{hint: "the inline if-expression evaluated to false and no else section was defined"}
 
 func (c *compiler) binary(n *binNode, sc *scope) (expr, error) {

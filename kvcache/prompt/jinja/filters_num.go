@@ -300,3 +300,56 @@ func roundInt(v Value, n int64) (Value, error) {
 	}
 	return normInt(q.Mul(q, scale)), nil
 }
+
+func filterFileSize(st *state, a args) (Value, error) {
+	f, err := st.toFloat(a.pos[0])
+	if err != nil {
+		return nil, err
+	}
+	binary, err := argTruth(st, a.pos[1])
+	if err != nil {
+		return nil, err
+	}
+	base, suffix := 1000.0, "B"
+	if binary {
+		base, suffix = 1024.0, "iB"
+	}
+	switch {
+	case f == 1:
+		return String("1 Byte"), nil
+	case f < base:
+		v, err := floatToInt(f)
+		if err != nil {
+			return nil, err
+		}
+		s, err := st.str(v)
+		return String(s + " Bytes"), err
+	}
+	letters := "kMGTPEZY"
+	if binary {
+		letters = "KMGTPEZY"
+	}
+	unit := base
+	for i := 0; ; i++ {
+		unit *= base
+		if f < unit || i == len(letters)-1 {
+			s := formatFixed(base*f/unit, 1)
+			return String(s + " " + letters[i:i+1] + suffix), nil
+		}
+	}
+}
+
+// floatToInt is int(f).
+func floatToInt(f float64) (Value, error) {
+	switch {
+	case math.IsNaN(f):
+		return nil, raise(valueError, "cannot convert float NaN to integer")
+	case math.IsInf(f, 0):
+		return nil, raise(overflowError, "cannot convert float infinity to integer")
+	case f > -(1<<62) && f < 1<<62:
+		return Int(int64(f)), nil
+	default:
+		b, _ := new(big.Float).SetFloat64(f).Int(nil)
+		return normInt(b), nil
+	}
+}

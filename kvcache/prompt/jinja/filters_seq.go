@@ -33,6 +33,7 @@ func filterDefault(st *state, a args) (Value, error) {
 	}
 }
 
+//nolint:gochecknoglobals // constants, but for their type
 var (
 	noFirst     = &Undefined{hint: "no first item, sequence was empty"}
 	noLast      = &Undefined{hint: "no last item, sequence was empty"}
@@ -220,66 +221,72 @@ func ignoreCase(v Value) Value {
 	}
 }
 
-func filterBatch(st *state, a args) (Value, error) {
-	src, size, fill := a.pos[0], a.pos[1], a.pos[2]
-	var it iterator
-	finished := false
-	var tmp []Value
-	return newGenerator(func(st *state) (Value, bool, error) {
-		if finished {
-			return nil, false, nil
+func filterBatch(_ *state, a args) (Value, error) {
+	b := &batcher{src: a.pos[0], size: a.pos[1], fill: a.pos[2]}
+	return newGenerator(b.next), nil
+}
+
+// batcher makes lists of size items of src.
+type batcher struct {
+	src, size, fill Value
+	it              iterator
+	finished        bool
+	batch           []Value
+}
+
+func (b *batcher) next(st *state) (Value, bool, error) {
+	if b.it == nil {
+		var err error
+		if b.it, err = st.iter(b.src); err != nil {
+			return nil, false, err
 		}
-		if it == nil {
-			var err error
-			if it, err = st.iter(src); err != nil {
-				return nil, false, err
-			}
+	}
+	for !b.finished {
+		v, ok, err := b.it.next(st)
+		if err == nil && ok {
+			err = st.spend(valueSize)
 		}
-		for {
-			v, ok, err := it.next(st)
-			if err == nil && ok {
-				err = st.spend(valueSize)
-			}
-			if err != nil {
-				return nil, false, err
-			}
-			if !ok {
-				break
-			}
-			full, err := st.equal(Int(len(tmp)), size)
-			if err != nil {
-				return nil, false, err
-			}
-			if full {
-				out := tmp
-				tmp = []Value{v}
-				return NewList(out...), true, nil
-			}
-			tmp = append(tmp, v)
+		if err != nil {
+			return nil, false, err
 		}
-		finished = true
-		if len(tmp) == 0 {
-			return nil, false, nil
+		if !ok {
+			b.finished = true
+			break
 		}
-		if !isNone(fill) {
-			short, err := st.order(cmpLt, Int(len(tmp)), size)
-			if err != nil {
-				return nil, false, err
-			}
-			if short {
-				n, err := index(size)
-				if err != nil {
-					return nil, false, err
-				}
-				filler, err := st.repeatItems([]Value{fill}, n-int64(len(tmp)))
-				if err != nil {
-					return nil, false, err
-				}
-				tmp = append(tmp, filler...)
-			}
+		full, err := st.equal(Int(len(b.batch)), b.size)
+		if err != nil {
+			return nil, false, err
 		}
-		return NewList(tmp...), true, nil
-	}), nil
+		if full {
+			out := NewList(b.batch...)
+			b.batch = []Value{v}
+			return out, true, nil
+		}
+		b.batch = append(b.batch, v)
+	}
+	if len(b.batch) == 0 {
+		return nil, false, nil
+	}
+	out, err := b.filled(st)
+	b.batch = nil
+	return out, true, err
+}
+
+// filled returns the last batch, filled up.
+func (b *batcher) filled(st *state) (Value, error) {
+	if isNone(b.fill) {
+		return NewList(b.batch...), nil
+	}
+	short, err := st.order(cmpLt, Int(len(b.batch)), b.size)
+	if err != nil || !short {
+		return NewList(b.batch...), err
+	}
+	n, err := index(b.size)
+	if err != nil {
+		return nil, err
+	}
+	filler, err := st.repeatItems([]Value{b.fill}, n-int64(len(b.batch)))
+	return NewList(append(b.batch, filler...)...), err
 }
 
 func filterSlice(_ *state, a args) (Value, error) {

@@ -177,8 +177,8 @@ func filterGroupby(st *state, a args) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = st.sortKeyed(ks, false); err != nil {
-		return nil, err
+	if failed := st.sortKeyed(ks, false); failed != nil {
+		return nil, failed
 	}
 	var out []Value
 	for i := 0; i < len(ks); {
@@ -209,44 +209,52 @@ func filterUnique(st *state, a args) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	src, attribute := a.pos[0], a.pos[2]
-	var it iterator
-	var get func(Value) (Value, error)
-	seen := &Dict{}
-	return newGenerator(func(st *state) (Value, bool, error) {
-		if it == nil {
-			var err error
-			if get, err = st.attrGetter(attribute, nil, !caseSensitive); err != nil {
-				return nil, false, err
-			}
-			if it, err = st.iter(src); err != nil {
-				return nil, false, err
-			}
+	u := &uniquer{src: a.pos[0], attribute: a.pos[2], foldCase: !caseSensitive}
+	return newGenerator(u.next), nil
+}
+
+// uniquer yields the items of src whose key is new.
+type uniquer struct {
+	src, attribute Value
+	foldCase       bool
+	it             iterator
+	get            func(Value) (Value, error)
+	seen           Dict
+}
+
+func (u *uniquer) next(st *state) (Value, bool, error) {
+	if u.it == nil {
+		var err error
+		if u.get, err = st.attrGetter(u.attribute, nil, u.foldCase); err != nil {
+			return nil, false, err
 		}
-		for {
-			v, ok, err := it.next(st)
-			if err == nil && ok {
-				err = st.step(1)
-			}
-			if err != nil || !ok {
-				return nil, false, err
-			}
-			key, err := get(v)
-			if err != nil {
-				return nil, false, err
-			}
-			i, err := seen.find(key)
-			if err != nil {
-				return nil, false, err
-			}
-			if i < 0 {
-				if err := st.spend(valueSize); err != nil {
-					return nil, false, err
-				}
-				return v, true, seen.set(key, None{})
-			}
+		if u.it, err = st.iter(u.src); err != nil {
+			return nil, false, err
 		}
-	}), nil
+	}
+	for {
+		v, ok, err := u.it.next(st)
+		if err == nil && ok {
+			err = st.step(1)
+		}
+		if err != nil || !ok {
+			return nil, false, err
+		}
+		key, err := u.get(v)
+		if err != nil {
+			return nil, false, err
+		}
+		i, err := u.seen.find(key)
+		if err != nil {
+			return nil, false, err
+		}
+		if i < 0 {
+			if failed := st.spend(valueSize); failed != nil {
+				return nil, false, failed
+			}
+			return v, true, u.seen.set(key, None{})
+		}
+	}
 }
 
 func filterMin(st *state, a args) (Value, error) { return st.extreme(a, cmpLt) }

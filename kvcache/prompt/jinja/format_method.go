@@ -198,11 +198,10 @@ func (f *formatter) attr(v Value, s string) (Value, string, error) {
 
 // item resolves "key]..." on v and returns what follows.
 func (f *formatter) item(v Value, s string) (Value, string, error) {
-	n := strings.IndexByte(s, ']')
-	if n < 0 {
+	text, rest, ok := strings.Cut(s, "]")
+	if !ok {
 		return nil, "", raise(valueError, "missing ']' in format string")
 	}
-	text, rest := s[:n], s[n+1:]
 	if text == "" {
 		return nil, "", raise(valueError, "empty attribute in format string")
 	}

@@ -36,7 +36,9 @@ func global(name string) Value {
 	}
 }
 
-// The functions, never modified.
+// The functions.
+//
+//nolint:gochecknoglobals // constants, but for their type
 var (
 	rangeFunc     = method("range", makeRange)
 	dictFunc      = &dictType{}
@@ -93,8 +95,8 @@ func (st *state) updateDict(d *Dict, v Value) error {
 		if pair, ok, err = it.next(st); err != nil || !ok {
 			return err
 		}
-		if err = st.spend(valueSize); err != nil {
-			return err
+		if failed := st.spend(valueSize); failed != nil {
+			return failed
 		}
 		var items []Value
 		if items, err = st.items(pair); err != nil {
@@ -103,8 +105,8 @@ func (st *state) updateDict(d *Dict, v Value) error {
 		if len(items) != 2 {
 			return raise(valueError, "dictionary update sequence element has length %d; 2 is required", len(items))
 		}
-		if err = d.set(items[0], items[1]); err != nil {
-			return err
+		if failed := d.set(items[0], items[1]); failed != nil {
+			return failed
 		}
 	}
 }

@@ -146,11 +146,11 @@ func (f *loopFilter) over(v Value, outer *frame) iterator {
 			if err != nil || !ok {
 				return nil, false, err
 			}
-			if err = st.step(1); err != nil {
-				return nil, false, err
+			if failed := st.step(1); failed != nil {
+				return nil, false, failed
 			}
-			if err = f.target.assign(st, item); err != nil {
-				return nil, false, err
+			if failed := f.target.assign(st, item); failed != nil {
+				return nil, false, failed
 			}
 			pass, err := st.test(f.test)
 			if err != nil {
@@ -276,6 +276,7 @@ func (l *loopContext) len(st *state) (int, error) {
 	return n, nil
 }
 
+//nolint:gochecknoglobals // constants, but for their type
 var (
 	noPrevious = &Undefined{hint: "there is no previous item"}
 	noNext     = &Undefined{hint: "there is no next item"}

@@ -62,6 +62,7 @@ func (s *callBlockStmt) exec(st *state) (control, error) {
 	return goOn, nil
 }
 
+//nolint:gochecknoglobals // a constant, but for its type
 var noCaller = &Undefined{hint: "no caller defined"}
 
 // call runs the macro and returns what it wrote.

@@ -5,8 +5,8 @@ import "strings"
 // within resolves the optional start and end of a search to byte offsets of s. ok
 // is false if start is behind the end of s.
 func (st *state) within(s string, start, end Value) (from, to int, ok bool, err error) {
-	if err = st.work(len(s)); err != nil {
-		return 0, 0, false, err
+	if failed := st.work(len(s)); failed != nil {
+		return 0, 0, false, failed
 	}
 	if isNone(start) && isNone(end) {
 		return 0, len(s), true, nil

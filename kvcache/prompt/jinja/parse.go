@@ -1,5 +1,7 @@
 package jinja
 
+import "slices"
+
 // parser turns tokens into a tree by recursive descent, as jinja2's does.
 type parser struct {
 	toks     []token
@@ -107,18 +109,18 @@ func (p *parser) body(ends ...string) ([]node, error) {
 	defer p.leave()
 	var body []node
 	var data []node
+	line := 0
 	flush := func() {
 		if len(data) > 0 {
-			line := 0
-			if e, ok := data[0].(interface{ pos() int }); ok {
-				line = e.pos()
-			}
 			body = append(body, &outputNode{at(line), data})
 			data = nil
 		}
 	}
 	for {
 		t := p.tok()
+		if len(data) == 0 {
+			line = t.line
+		}
 		switch t.kind {
 		case tEOF:
 			if len(ends) > 0 {
@@ -130,30 +132,22 @@ func (p *parser) body(ends ...string) ([]node, error) {
 			p.next()
 			data = append(data, &dataNode{at(t.line), t.text})
 		case tVarBegin:
-			p.next()
-			e, err := p.tuple(tupleOpts{cond: true})
+			e, err := p.variable()
 			if err != nil {
-				return nil, err
-			}
-			if err := p.expectKind(tVarEnd); err != nil {
 				return nil, err
 			}
 			data = append(data, e)
 		case tBlockBegin:
 			flush()
 			p.next()
-			for _, end := range ends {
-				if p.isName(end) {
-					return body, nil
-				}
+			if slices.ContainsFunc(ends, p.isName) {
+				return body, nil
 			}
 			n, err := p.statement()
 			if err != nil {
 				return nil, err
 			}
-			if n != nil {
-				body = append(body, n)
-			}
+			body = append(body, n)
 			if err := p.expectKind(tBlockEnd); err != nil {
 				return nil, err
 			}
@@ -163,6 +157,16 @@ func (p *parser) body(ends ...string) ([]node, error) {
 			return nil, p.unexpected("data")
 		}
 	}
+}
+
+// variable parses a {{ }}.
+func (p *parser) variable() (exprNode, error) {
+	p.next()
+	e, err := p.tuple(tupleOpts{cond: true})
+	if err != nil {
+		return nil, err
+	}
+	return e, p.expectKind(tVarEnd)
 }
 
 // block parses the body of a statement: the rest of the tag, an optional colon

@@ -30,8 +30,8 @@ func (p *parser) condExpr() (exprNode, error) {
 		}
 		var otherwise exprNode
 		if p.skipName("else") {
-			if err = p.enter(); err != nil {
-				return nil, err
+			if failed := p.enter(); failed != nil {
+				return nil, failed
 			}
 			otherwise, err = p.condExpr()
 			p.leave()
@@ -219,8 +219,8 @@ func (p *parser) unary(withFilter bool) (exprNode, error) {
 		if p.next().text == "+" {
 			op = opPos
 		}
-		if err = p.enter(); err != nil {
-			return nil, err
+		if failed := p.enter(); failed != nil {
+			return nil, failed
 		}
 		n, err = p.unary(false)
 		p.leave()
@@ -273,6 +273,7 @@ func (p *parser) primary(withNamespace bool) (exprNode, error) {
 	case tInt, tFloat:
 		p.next()
 		return &constNode{at(t.line), t.num}, nil
+	case tEOF, tData, tVarBegin, tVarEnd, tBlockBegin, tBlockEnd:
 	case tOp:
 		switch t.text {
 		case "(":
@@ -384,8 +385,8 @@ func (p *parser) dict() (exprNode, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err = p.expectOp(":"); err != nil {
-			return nil, err
+		if failed := p.expectOp(":"); failed != nil {
+			return nil, failed
 		}
 		value, err := p.expression(true)
 		if err != nil {

@@ -172,8 +172,8 @@ func (p *parser) macro() (node, error) {
 		return nil, err
 	}
 	n.name = name.name
-	if err := p.signature(n); err != nil {
-		return nil, err
+	if failed := p.signature(n); failed != nil {
+		return nil, failed
 	}
 	n.body, err = p.blockUntil("endmacro")
 	return n, err
@@ -254,8 +254,8 @@ func (p *parser) with() (node, error) {
 			return nil, err
 		}
 		setCtx(target, param)
-		if err = p.expectOp("="); err != nil {
-			return nil, err
+		if failed := p.expectOp("="); failed != nil {
+			return nil, failed
 		}
 		value, err := p.expression(true)
 		if err != nil {

@@ -107,6 +107,21 @@ func (r *repring) value(v Value) error {
 			items[i] = v.at(i)
 		}
 		return r.items(v.typeName()+"([", items, "])")
+	case None, Bool, Int, Float:
+		s, err := r.st.str(v)
+		if err != nil {
+			return err
+		}
+		r.add(s)
+	default:
+		return r.object(v)
+	}
+	return nil
+}
+
+// object writes what is neither data nor a container.
+func (r *repring) object(v Value) error {
+	switch v := v.(type) {
 	case *rangeValue:
 		r.add("range(" + strconv.FormatInt(v.start, 10) + ", " + strconv.FormatInt(v.stop, 10))
 		if v.step != 1 {
@@ -148,12 +163,6 @@ func (r *repring) value(v Value) error {
 			return unsupported("printing a function")
 		}
 		r.add(v.repr)
-	case None, Bool, Int, Float:
-		s, err := r.st.str(v)
-		if err != nil {
-			return err
-		}
-		r.add(s)
 	default:
 		// What Python prints has an address in it.
 		return unsupported("printing a %s", v.typeName())
@@ -301,4 +310,5 @@ func digitCount(b *big.Int) int {
 // escapeHTML is markupsafe.escape of a text.
 func escapeHTML(s string) string { return htmlEscaper.Replace(s) }
 
+//nolint:gochecknoglobals // a table that nothing changes
 var htmlEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;")

@@ -16,6 +16,7 @@ func undefinedAttr(name string) *Undefined {
 	return &Undefined{hint: "object has no attribute '" + name + "'"}
 }
 
+//nolint:gochecknoglobals // constants, but for their type
 var (
 	undefinedElement = &Undefined{hint: "object has no such element"}
 	undefinedUnsafe  = &Undefined{hint: "access to this attribute is unsafe"}

@@ -5,6 +5,8 @@ package jinja
 // unicodedata; never modified.
 
 // upperSpecial is the upper case of characters where unicode.ToUpper is not.
+//
+//nolint:gochecknoglobals // a table that nothing changes
 var upperSpecial = map[rune]string{
 	0xdf: "\u0053\u0053", 0x149: "\u02bc\u004e", 0x1f0: "\u004a\u030c", 0x390: "\u0399\u0308\u0301",
 	0x3b0: "\u03a5\u0308\u0301", 0x587: "\u0535\u0552", 0x1e96: "\u0048\u0331", 0x1e97: "\u0054\u0308",
@@ -35,6 +37,8 @@ var upperSpecial = map[rune]string{
 }
 
 // titleSpecial is the title case of characters where unicode.ToTitle is not.
+//
+//nolint:gochecknoglobals // a table that nothing changes
 var titleSpecial = map[rune]string{
 	0xdf: "\u0053\u0073", 0x149: "\u02bc\u004e", 0x1f0: "\u004a\u030c", 0x390: "\u0399\u0308\u0301",
 	0x3b0: "\u03a5\u0308\u0301", 0x587: "\u0535\u0582", 0x1e96: "\u0048\u0331", 0x1e97: "\u0054\u0308",
@@ -51,6 +55,8 @@ var titleSpecial = map[rune]string{
 }
 
 // foldSpecial is the case folding of characters where unicode.ToLower is not.
+//
+//nolint:gochecknoglobals // a table that nothing changes
 var foldSpecial = map[rune]string{
 	0xb5: "\u03bc", 0xdf: "\u0073\u0073", 0x130: "\u0069\u0307", 0x149: "\u02bc\u006e",
 	0x17f: "\u0073", 0x1f0: "\u006a\u030c", 0x345: "\u03b9", 0x390: "\u03b9\u0308\u0301",
@@ -130,25 +136,28 @@ var foldSpecial = map[rune]string{
 }
 
 // cjkNumbers are the ideographs that have a numeric value.
+//
+//nolint:gochecknoglobals // a table that nothing changes
 var cjkNumbers = runeSet(
-	"\u3405\u3483\u382a\u3b4d\u4e00\u4e03\u4e07\u4e09\u4e5d\u4e8c\u4e94\u4e96\u4ebf\u4ec0" +
-		"\u4edf\u4ee8\u4f0d\u4f70\u5104\u5146\u5169\u516b\u516d\u5341\u5343\u5344\u5345\u534c" +
-		"\u53c1\u53c2\u53c3\u53c4\u56db\u58f1\u58f9\u5e7a\u5efe\u5eff\u5f0c\u5f0d\u5f0e\u5f10" +
-		"\u62fe\u634c\u67d2\u6f06\u7396\u767e\u8086\u842c\u8cae\u8cb3\u8d30\u9621\u9646\u964c" +
-		"\u9678\u96f6\uf96b\uf973\uf978\uf9b2\uf9d1\uf9d3\uf9fd\U00020001\U00020064\U000200e2\U00020121\U0002092a" +
-		"\U00020983\U0002098c\U0002099c\U00020aea\U00020afd\U00020b19\U00022390\U00022998\U00023b1b\U0002626d\U0002f890",
+	"\u3405\u3483\u382a\u3b4d\u4e00\u4e03\u4e07\u4e09\u4e5d\u4e8c\u4e94\u4e96\u4ebf\u4ec0\u4edf\u4ee8\u4f0d\u4f70" +
+		"\u5104\u5146\u5169\u516b\u516d\u5341\u5343\u5344\u5345\u534c\u53c1\u53c2\u53c3\u53c4\u56db\u58f1\u58f9\u5e7a" +
+		"\u5efe\u5eff\u5f0c\u5f0d\u5f0e\u5f10\u62fe\u634c\u67d2\u6f06\u7396\u767e\u8086\u842c\u8cae\u8cb3\u8d30\u9621" +
+		"\u9646\u964c\u9678\u96f6\uf96b\uf973\uf978\uf9b2\uf9d1\uf9d3\uf9fd\U00020001\U00020064\U000200e2\U00020121" +
+		"\U0002092a\U00020983\U0002098c\U0002099c\U00020aea\U00020afd\U00020b19\U00022390\U00022998\U00023b1b\U0002626d" +
+		"\U0002f890",
 )
 
 // digitsExtra are the characters of category No that are digits.
+//
+//nolint:gochecknoglobals // a table that nothing changes
 var digitsExtra = runeSet(
-	"\u00b2\u00b3\u00b9\u1369\u136a\u136b\u136c\u136d\u136e\u136f\u1370\u1371\u19da\u2070" +
-		"\u2074\u2075\u2076\u2077\u2078\u2079\u2080\u2081\u2082\u2083\u2084\u2085\u2086\u2087" +
-		"\u2088\u2089\u2460\u2461\u2462\u2463\u2464\u2465\u2466\u2467\u2468\u2474\u2475\u2476" +
-		"\u2477\u2478\u2479\u247a\u247b\u247c\u2488\u2489\u248a\u248b\u248c\u248d\u248e\u248f" +
-		"\u2490\u24ea\u24f5\u24f6\u24f7\u24f8\u24f9\u24fa\u24fb\u24fc\u24fd\u24ff\u2776\u2777" +
-		"\u2778\u2779\u277a\u277b\u277c\u277d\u277e\u2780\u2781\u2782\u2783\u2784\u2785\u2786" +
-		"\u2787\u2788\u278a\u278b\u278c\u278d\u278e\u278f\u2790\u2791\u2792\U00010a40\U00010a41\U00010a42" +
-		"\U00010a43\U00010e60\U00010e61\U00010e62\U00010e63\U00010e64\U00010e65\U00010e66\U00010e67\U00010e68\U00011052\U00011053\U00011054\U00011055" +
-		"\U00011056\U00011057\U00011058\U00011059\U0001105a\U0001f100\U0001f101\U0001f102\U0001f103\U0001f104\U0001f105\U0001f106\U0001f107\U0001f108" +
-		"\U0001f109\U0001f10a",
+	"\u00b2\u00b3\u00b9\u1369\u136a\u136b\u136c\u136d\u136e\u136f\u1370\u1371\u19da\u2070\u2074\u2075\u2076\u2077" +
+		"\u2078\u2079\u2080\u2081\u2082\u2083\u2084\u2085\u2086\u2087\u2088\u2089\u2460\u2461\u2462\u2463\u2464\u2465" +
+		"\u2466\u2467\u2468\u2474\u2475\u2476\u2477\u2478\u2479\u247a\u247b\u247c\u2488\u2489\u248a\u248b\u248c\u248d" +
+		"\u248e\u248f\u2490\u24ea\u24f5\u24f6\u24f7\u24f8\u24f9\u24fa\u24fb\u24fc\u24fd\u24ff\u2776\u2777\u2778\u2779" +
+		"\u277a\u277b\u277c\u277d\u277e\u2780\u2781\u2782\u2783\u2784\u2785\u2786\u2787\u2788\u278a\u278b\u278c\u278d" +
+		"\u278e\u278f\u2790\u2791\u2792\U00010a40\U00010a41\U00010a42\U00010a43\U00010e60\U00010e61\U00010e62\U00010e63" +
+		"\U00010e64\U00010e65\U00010e66\U00010e67\U00010e68\U00011052\U00011053\U00011054\U00011055\U00011056\U00011057" +
+		"\U00011058\U00011059\U0001105a\U0001f100\U0001f101\U0001f102\U0001f103\U0001f104\U0001f105\U0001f106\U0001f107" +
+		"\U0001f108\U0001f109\U0001f10a",
 )
