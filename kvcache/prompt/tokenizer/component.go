@@ -21,9 +21,16 @@ type component struct {
 	err   error
 }
 
-// newComponent opens the object at a path. Without a type it is an error.
-func newComponent(path string, v *jsontree.Value) *component {
+// maxComponents bounds what a file may ask for. Real ones have a dozen.
+const maxComponents = 200
+
+// component opens the object at a path. Without a type it is an error.
+func (l *loader) component(path string, v *jsontree.Value) *component {
 	c := &component{path: path, value: v, known: map[string]bool{"type": true}}
+	if l.components++; l.components > maxComponents {
+		c.refusef("more than %d components", maxComponents)
+		return c
+	}
 	if v.Kind != jsontree.Object {
 		c.fail(malformedf(path, "expected an object"))
 		return c
@@ -42,7 +49,7 @@ func (c *component) fail(err error) {
 		return
 	}
 	var e *LoadError
-	if errors.As(err, &e) && e.Type == "" {
+	if errors.As(err, &e) && e.Type == "" && e.Path == c.path {
 		e.Type = c.kind
 	}
 	c.err = err

@@ -23,6 +23,7 @@ type loader struct {
 	mapped      int  // how many stages come before it spells bytes as characters
 	rewrites    bool // a stage rewrites pieces
 	framed      bool
+	components  int // how many have been opened
 	before      []uint32
 	after       []uint32
 

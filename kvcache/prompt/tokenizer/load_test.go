@@ -121,6 +121,7 @@ func TestRefusedOrMalformed(t *testing.T) {
 			t["pre_tokenizer"] = json.RawMessage(`{"type":"Metaspace","replacement":"_","prepend_scheme":"first","split":true}`)
 		}, ErrUnsupported, "pre_tokenizer", "Metaspace"},
 		{"Metaspace that contradicts itself", set("pre_tokenizer", `{"type":"Metaspace","replacement":"_","add_prefix_space":false}`), ErrUnsupported, "pre_tokenizer", "Metaspace"},
+		{"too many components", set("normalizer", `{"type":"Sequence","normalizers":[`+strings.Repeat(`{"type":"Nmt"},`, maxComponents)+`{"type":"Nmt"}]}`), ErrUnsupported, "normalizer.normalizers[199]", ""},
 		{"unknown post-processor", set("post_processor", `{"type":"Fancy"}`), ErrUnsupported, "post_processor", "Fancy"},
 		{"template without the text", set("post_processor", `{"type":"TemplateProcessing","single":[],"pair":[],"special_tokens":{}}`), ErrUnsupported, "post_processor", "TemplateProcessing"},
 		{"template with an unknown token", set("post_processor", `{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x","type_id":0}}],"pair":[],"special_tokens":{}}`), ErrMalformed, "post_processor", "TemplateProcessing"},

@@ -37,7 +37,7 @@ func (t *Tokenizer) normalize(text []byte, w *work) ([]byte, error) {
 
 // loadNormalizer appends the normalizers of a component, sequences laid flat.
 func (l *loader) loadNormalizer(path string, v *jsontree.Value) error {
-	c := newComponent(path, v)
+	c := l.component(path, v)
 	if c.err != nil {
 		return c.err
 	}

@@ -9,7 +9,7 @@ import (
 // loadPost reads a post-processor: the ids that it puts around a text when special tokens
 // are asked for.
 func (l *loader) loadPost(path string, v *jsontree.Value) error {
-	c := newComponent(path, v)
+	c := l.component(path, v)
 	if c.err != nil {
 		return c.err
 	}

@@ -19,7 +19,7 @@ const gpt2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?
 
 // loadPreTokenizer appends the stages of a component, sequences laid flat.
 func (l *loader) loadPreTokenizer(path string, v *jsontree.Value) error {
-	c := newComponent(path, v)
+	c := l.component(path, v)
 	if c.err != nil {
 		return c.err
 	}

@@ -49,6 +49,8 @@ type Compiler struct {
 	sets    []set
 	index   map[string]int
 	pending []*build
+	bytes   int // of all patterns
+	nodes   int // of all patterns
 }
 
 type build struct {
@@ -56,14 +58,17 @@ type build struct {
 	expr expr
 }
 
-// maxNodes bounds what repetitions of groups expand to.
-const maxNodes = 4096
+// maxNodes bounds what repetitions of groups expand to, in all patterns of a tokenizer.
+const maxNodes = 8192
 
 // maxAlts is how many alternatives a node may have: a bit of 64 each.
 const maxAlts = 60
 
 // Add parses a pattern. The result can be used once Finish has been called.
 func (c *Compiler) Add(pattern string) (*Regexp, error) {
+	if c.bytes += len(pattern); c.bytes > maxPattern {
+		return nil, fmt.Errorf("%w: more than %d bytes of patterns", ErrSyntax, maxPattern)
+	}
 	e, err := parse(pattern)
 	if err != nil {
 		return nil, err
@@ -146,7 +151,7 @@ type generator struct {
 }
 
 func (g *generator) add(n node) int32 {
-	if len(g.nodes) >= maxNodes {
+	if g.c.nodes++; g.c.nodes > maxNodes {
 		g.err = fmt.Errorf("%w: too large", ErrSyntax)
 		return 0
 	}
