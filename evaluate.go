@@ -163,6 +163,7 @@ func (r *Router) gather(s *Selection, ev *evaluation, m *fleet.Member, now time.
 		}
 		if r.queue != nil {
 			place.PromisedTokens, place.PromisedPairs = r.queue.ahead(m, rank)
+			place.Wanting = r.queue.wanting(m, rank)
 		}
 		if load.PrefillRequests > 0 {
 			place.PrefillFor = max(now.Sub(load.PrefillSince), 0)

@@ -24,7 +24,7 @@ type QueueOptions struct {
 	// 0 means 30 s.
 	MaxWait time.Duration
 	// Aging is how many seconds of prefill a second of waiting outweighs. 0 means
-	// 0.05: what has waited for twenty seconds goes before what takes a second less.
+	// 0.2: what has waited for five seconds goes before what takes a second less.
 	// More of it costs the mean dearly while all are busy: 1 is nearly first come
 	// first served. Negative means the shortest first, always.
 	Aging float64
@@ -33,7 +33,7 @@ type QueueOptions struct {
 const (
 	defaultMaxWaiting = 1024
 	defaultMaxWait    = 30 * time.Second
-	defaultAging      = 0.05
+	defaultAging      = 0.2
 )
 
 func (o *QueueOptions) fill() {
@@ -74,6 +74,8 @@ type queue struct {
 	// promised is the work of those that wait for a rank: for the next in line it is
 	// as good as there.
 	promised []promise
+	// wanted counts those that wait for each rank.
+	wanted []wanted
 	// objective is what choices minimise, see steer.LateObjective.
 	objective steer.Objective
 	// first is where the next in line are found, kept for its memory.
@@ -103,9 +105,47 @@ type waiter struct {
 	id    uint64
 	err   *Error
 	panic any
-	// delay is the wait that was last predicted for it, wants the rank that was best.
-	delay time.Duration
-	wants promise
+	// delay is the wait that was last predicted for it, wants the rank that was best;
+	// counted, if it is among those that wait for that.
+	delay   time.Duration
+	wants   promise
+	counted bool
+}
+
+type wanted struct {
+	place
+
+	n int
+}
+
+// countIn takes w in as one that waits for what it wants, or out.
+func (q *queue) countIn(w *waiter, in bool) {
+	if w.counted == in {
+		return
+	}
+	w.counted = in
+	change := -1
+	if in {
+		change = 1
+	}
+	i := slices.IndexFunc(q.wanted, func(p wanted) bool { return p.place == w.wants.place })
+	if i < 0 {
+		i = len(q.wanted)
+		q.wanted = append(q.wanted, wanted{place: w.wants.place})
+	}
+	if q.wanted[i].n += change; q.wanted[i].n == 0 {
+		q.wanted = slices.Delete(q.wanted, i, i+1) // members come and go
+	}
+}
+
+// wanting is how many wait for a rank.
+func (q *queue) wanting(m *fleet.Member, rank int) int {
+	for i := range q.wanted {
+		if p := &q.wanted[i]; p.member == m && p.rank == rank {
+			return p.n
+		}
+	}
+	return 0
 }
 
 const (
@@ -217,6 +257,7 @@ func (r *Router) join(s *Selection, ev *evaluation) (*waiter, bool) {
 		s: s, done: make(chan struct{}), wants: ev.wants(),
 	}
 	q.line.Join(&w.Waiter)
+	q.countIn(w, true)
 	q.waiters = append(q.waiters, w)
 	s.waits = true
 	q.count.Store(int32(len(q.waiters)))
@@ -230,6 +271,7 @@ func (q *queue) leave(w *waiter, served bool) bool {
 		return false
 	}
 	q.waiters = slices.Delete(q.waiters, i, i+1)
+	q.countIn(w, false)
 	w.s.waits = false
 	q.count.Store(int32(len(q.waiters)))
 	q.line.Leave(&w.Waiter, served)
@@ -319,9 +361,11 @@ func (r *Router) offer(w *waiter) (left bool) {
 			r.release(ev)
 		}
 	}()
+	q.countIn(w, false) // it does not wait for itself
 	r.evaluate(w.s, ev, 1, true)
 	if len(ev.Plan.Order) == 0 {
 		if len(ev.Candidates) == 0 {
+			q.countIn(w, true)
 			return false // a worker may come back in time
 		}
 		w.err, left = r.nobody(w.s, ev), q.leave(w, false)
@@ -332,6 +376,7 @@ func (r *Router) offer(w *waiter) (left bool) {
 	var ok bool
 	if ok, w.delay = q.ready(ev); !ok {
 		w.wants = ev.wants()
+		q.countIn(w, true)
 		q.promised = append(q.promised, w.wants)
 		return false
 	}

@@ -8,7 +8,8 @@ import (
 // Objective says what a request's own prefill costs others. Each second of it is
 // counted as often as
 //
-//	Constant + min(Running * answers under way there, MostRunning) + Waiting * w²
+//	Constant + min(Running * answers under way there, MostRunning)
+//	         + Wanting * those that wait in the router for it + Waiting * w²
 //
 // where w is the requests that wait for their first token on the candidate with
 // the fewest of them. docs/routing.md says why, and what the numbers rest on.
@@ -20,6 +21,8 @@ type Objective struct {
 	Running, MostRunning float64
 	// Waiting is for those that are going to come while all are busy.
 	Waiting float64
+	// Wanting is per request that waits in the router for this very candidate.
+	Wanting float64
 	// NoProgress counts work ahead as a whole until it is done.
 	NoProgress bool
 }
@@ -37,20 +40,23 @@ func DefaultObjective() Objective {
 	return Objective{Running: defaultRunning, MostRunning: defaultMostRunning, Waiting: defaultWaiting}
 }
 
-// lateConstant: see LateObjective.
-const lateConstant = 0.5
+// The objective of late binding.
+const (
+	lateConstant = 0.5
+	lateWanting  = 1
+)
 
 // LateObjective is what a router minimises that holds requests until workers are
-// free. No work piles up on one of them then, and what is left of a prefill's cost
-// is the time that the worker is not free for the next.
+// free. No work piles up on one of them then, and who is kept waiting is known:
+// those that want the same worker.
 func LateObjective() Objective {
-	return Objective{Constant: lateConstant, Waiting: defaultWaiting}
+	return Objective{Constant: lateConstant, Wanting: lateWanting, Waiting: defaultWaiting}
 }
 
 // others is how often a candidate's prefill counts as a cost to others; fewest
 // comes from [Round.fewest].
-func (o *Objective) others(running int, fewest float64) float64 {
-	return o.Constant + min(o.Running*float64(running), o.MostRunning) + o.Waiting*fewest*fewest
+func (o *Objective) others(running, wanting int, fewest float64) float64 {
+	return o.Constant + min(o.Running*float64(running), o.MostRunning) + o.Wanting*float64(wanting) + o.Waiting*fewest*fewest
 }
 
 // fewest is the least number of requests without a first token on any candidate,
@@ -86,6 +92,8 @@ type before struct {
 	since  time.Duration
 	tokens int
 	pairs  int64
+	// wanting is the other requests that wait for it.
+	wanting int
 }
 
 // late is how many times the expected time work ahead may take before it is no

@@ -54,13 +54,13 @@ func (r *Round) addWays() {
 }
 
 // takeWays lets each candidate go the faster of its two ways. fill writes a
-// prediction into a candidate.
-func (r *Round) takeWays(fill func(c *policy.Candidate, expected *Prediction)) {
+// prediction into what stands for the i-th candidate.
+func (r *Round) takeWays(fill func(i int, c *policy.Candidate, expected *Prediction)) {
 	n := len(r.Candidates)
 	for k, w := range r.ways {
 		c := &r.Candidates[w.of]
 		other, by := *c, r.Relay.By
-		fill(&other, &r.Predictions[n+k])
+		fill(w.of, &other, &r.Predictions[n+k])
 		// Tokens that are here already are not fetched.
 		before := plus(by.PredictedTTFT, r.Relay.over(r.Features[n+k].Cached-r.Features[w.of].Cached))
 		other.PrefillOn = by.Name

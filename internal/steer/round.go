@@ -55,6 +55,8 @@ type Place struct {
 	// router for this rank, and come before.
 	PromisedTokens int
 	PromisedPairs  int64
+	// Wanting is the other requests that wait in the router for this rank.
+	Wanting int
 	// Prefilling and Decoding are our own requests before and after their first
 	// token; PrefillTokens is what the former have to compute, PrefillPairs the
 	// attention work of that.
@@ -140,7 +142,7 @@ func (r *Round) Add(q *Prompt, p *Place) {
 	}
 	r.Indexed = append(r.Indexed, indexed)
 	r.home = append(r.home, p.Home)
-	r.before = append(r.before, before{p.PrefillFor, p.PromisedTokens, p.PromisedPairs})
+	r.before = append(r.before, before{p.PrefillFor, p.PromisedTokens, p.PromisedPairs, p.Wanting})
 	r.Candidates = append(r.Candidates, c)
 	r.Features = append(r.Features, Features{
 		Model: q.Model, Class: p.Class, Worker: p.Name,
@@ -194,13 +196,13 @@ func (r *Round) Predict(p Predictor) {
 	r.addWays()
 	r.predict(p, r.Features)
 	fewest := r.fewest()
-	fill := func(c *policy.Candidate, expected *Prediction) {
+	fill := func(i int, c *policy.Candidate, expected *Prediction) {
 		c.PredictedTTFT = expected.TTFT
-		c.Externality = times(expected.Externality, o.others(c.Running, fewest))
+		c.Externality = times(expected.Externality, o.others(c.Running, r.before[i].wanting, fewest))
 		c.PredictedP90, c.PredictedITL, c.PredictedE2E = expected.P90, expected.ITL, expected.E2E
 	}
 	for i := range r.Candidates {
-		fill(&r.Candidates[i], &r.Predictions[i])
+		fill(i, &r.Candidates[i], &r.Predictions[i])
 	}
 	r.takeWays(fill)
 	for i := range r.Candidates {

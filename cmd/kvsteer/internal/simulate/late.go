@@ -26,11 +26,12 @@ type waiter struct {
 	steer.Waiter
 
 	worker int
+	wants  bool // counted as one that waits for it
 	promise
 }
 
 // defaultAging is the router's.
-const defaultAging = 0.05
+const defaultAging = 0.2
 
 // newLate makes r hold calls, with the product's objective unless it has one.
 func newLate(r *Steer, hold time.Duration, aging float64) *Late {
@@ -70,6 +71,8 @@ func (l *Late) Bind(s *State, waiting []*Job) (job, worker int) {
 			l.line.Leave(&w.Waiter, true)
 			return n, i
 		}
+		w.wants = true
+		l.wanting[i]++
 		l.promised[i].add(w.promise)
 	}
 	return -1, -1
@@ -113,6 +116,8 @@ func (l *Late) join(s *State, j *Job) int {
 	case l.free(s, i):
 		return i
 	default:
+		w.wants = true
+		l.wanting[i]++
 		l.waiters[j] = w
 		l.line.Join(&w.Waiter)
 		return -1
@@ -122,6 +127,13 @@ func (l *Late) join(s *State, j *Job) int {
 // choose evaluates a call and keeps in w what it came to.
 func (l *Late) choose(s *State, j *Job, w *waiter) int {
 	s.cluster.look(j)
+	if l.wanting == nil {
+		l.wanting = make([]int, len(s.Workers))
+	}
+	if w.wants {
+		l.wanting[w.worker]--
+		w.wants = false
+	}
 	i := l.Pick(s)
 	if i < 0 {
 		return i

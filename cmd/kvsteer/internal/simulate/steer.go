@@ -28,6 +28,7 @@ type Steer struct {
 	in       []kvsteer.Features
 	out      []kvsteer.Prediction
 	promised []promise // by worker
+	wanting  []int     // others that wait for each
 	audits   []steer.Audit
 	errors   []float64
 	covered  int // of those errors, within the predicted 90th percentile
@@ -84,6 +85,9 @@ func (r *Steer) evaluate(s *State) {
 		}
 		if i < len(r.promised) {
 			p.PromisedTokens, p.PromisedPairs = r.promised[i].tokens, r.promised[i].pairs
+		}
+		if r.wanting != nil {
+			p.Wanting = r.wanting[i]
 		}
 		r.round.Add(&q, &p)
 	}

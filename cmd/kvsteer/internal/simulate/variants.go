@@ -14,7 +14,7 @@ import (
 // experiment changes the product to see what a change is worth.
 type experiment struct {
 	// constant, running, most and waiting are the weights of [steer.Objective].
-	constant, running, most, waiting float64
+	constant, running, most, waiting, wanting float64
 	// progress is 0 to count work ahead as a whole until it is done.
 	progress float64
 	// oracle, if positive, replaces the predictor by the truth.
@@ -27,7 +27,7 @@ type experiment struct {
 
 func (x *experiment) parameters() map[string]*float64 {
 	return map[string]*float64{
-		"constant": &x.constant, "running": &x.running, "most": &x.most, "waiting": &x.waiting,
+		"constant": &x.constant, "running": &x.running, "most": &x.most, "waiting": &x.waiting, "wanting": &x.wanting,
 		"progress": &x.progress, "oracle": &x.oracle, "queue": &x.queue, "hold": &x.hold, "aging": &x.aging,
 	}
 }
@@ -45,7 +45,7 @@ func variant(params string, seed uint64) (Rule, error) {
 	}
 	if strings.Contains("+"+params, "+queue=") {
 		o = steer.LateObjective()
-		x.constant, x.running, x.most, x.waiting = o.Constant, o.Running, o.MostRunning, o.Waiting
+		x.constant, x.running, x.most, x.waiting, x.wanting = o.Constant, o.Running, o.MostRunning, o.Waiting, o.Wanting
 	}
 	known := x.parameters()
 	for p := range strings.SplitSeq(params, "+") {
@@ -58,7 +58,7 @@ func variant(params string, seed uint64) (Rule, error) {
 		*known[name] = v
 	}
 	r.Objective = &steer.Objective{
-		Constant: x.constant, Running: x.running, MostRunning: x.most, Waiting: x.waiting, NoProgress: x.progress == 0,
+		Constant: x.constant, Running: x.running, MostRunning: x.most, Waiting: x.waiting, Wanting: x.wanting, NoProgress: x.progress == 0,
 	}
 	r.Truth = x.oracle > 0
 	if x.queue > 0 {
