@@ -61,7 +61,8 @@ func variant(dir string, patch map[string]json.RawMessage) (Variant, error) {
 		switch name {
 		case "name", "base":
 		case "model":
-			if err = errors.Join(json.Unmarshal(file["model"], &model), json.Unmarshal(part, &fields)); err != nil {
+			err = errors.Join(json.Unmarshal(file["model"], &model), json.Unmarshal(part, &fields))
+			if err != nil {
 				return v, err
 			}
 			maps.Copy(model, fields)

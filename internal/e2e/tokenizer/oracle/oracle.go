@@ -38,7 +38,8 @@ func Start(python, script, file string) (*Oracle, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := o.cmd.Start(); err != nil {
+	err = o.cmd.Start()
+	if err != nil {
 		return nil, err
 	}
 	o.in, o.out = in, bufio.NewReaderSize(out, 1<<20)

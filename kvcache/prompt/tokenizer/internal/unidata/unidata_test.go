@@ -96,7 +96,7 @@ func TestTablesArePacked(t *testing.T) {
 
 func codes(t *testing.T, s string) (out []rune) {
 	t.Helper()
-	for _, h := range strings.Fields(s) {
+	for h := range strings.FieldsSeq(s) {
 		v, err := strconv.ParseUint(h, 16, 32)
 		require.NoError(t, err)
 		out = append(out, rune(v))
@@ -106,7 +106,7 @@ func codes(t *testing.T, s string) (out []rune) {
 
 func ranges(t *testing.T, s string) (out []Range) {
 	t.Helper()
-	for _, r := range strings.Fields(s) {
+	for r := range strings.FieldsSeq(s) {
 		lo, hi, _ := strings.Cut(r, "-")
 		out = append(out, Range{codes(t, lo)[0], codes(t, hi)[0]})
 	}
