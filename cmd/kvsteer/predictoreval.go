@@ -31,6 +31,10 @@ A line is a JSON object:
   actual_ttft_ms             measured; 0: the line carries no TTFT
   actual_tpot_ms             measured time between tokens; 0: none
   model, class, worker       whose behaviour this is; may be absent
+
+A line of a gateway's log of outcomes (decision, ttft_s; examples/nethttp -outcomes)
+is taken as it was: its own prediction against its own measurement. First attempts
+that stream count; -warmup is how many of them come before.
 `
 
 // maxLine bounds a line of a recording.
@@ -49,6 +53,31 @@ type recorded struct {
 	Prefix  float64 `json:"prefix_cache_score"`
 	TTFT    float64 `json:"actual_ttft_ms"`
 	TPOT    float64 `json:"actual_tpot_ms"`
+	outcome
+}
+
+// outcome is what a line of a log of outcomes has besides.
+type outcome struct {
+	Decision *struct {
+		Attempt    int `json:"attempt"`
+		Chosen     int `json:"chosen"`
+		Candidates []struct {
+			TTFT time.Duration `json:"predicted_ttft_ns"`
+			P90  time.Duration `json:"predicted_ttft_p90_ns"`
+		} `json:"candidates"`
+	} `json:"decision"`
+	Seconds float64 `json:"ttft_s"`
+}
+
+// live returns what was predicted and measured, in milliseconds.
+func (o *outcome) live() (p pair, ok bool) {
+	d := o.Decision
+	if d.Attempt != 1 || d.Chosen < 0 || d.Chosen >= len(d.Candidates) || !(o.Seconds > 0) {
+		return pair{}, false
+	}
+	const ms = float64(time.Millisecond)
+	c := &d.Candidates[d.Chosen]
+	return pair{actual: o.Seconds * float64(time.Second) / ms, predicted: float64(c.TTFT) / ms, high: float64(c.P90) / ms}, true
 }
 
 func (r *recorded) check() error {
@@ -163,10 +192,18 @@ func evaluate(ctx context.Context, name string, r io.Reader, warmup int, cached 
 		if err := json.Unmarshal(line, &rec); err != nil {
 			return nil, fmt.Errorf("%s:%d: not a recorded request: %w", name, number, err)
 		}
+		rep.Lines++
+		if rec.Decision != nil {
+			if p, ok := rec.live(); ok {
+				if rep.WithTTFT++; rep.WithTTFT > warmup {
+					ttft.rows = append(ttft.rows, p)
+				}
+			}
+			continue
+		}
 		if err := rec.check(); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", name, number, err)
 		}
-		rep.Lines++
 		f := rec.features(cached)
 		p.Predict([]kvsteer.Features{f}, out)
 		if rec.TTFT > 0 {

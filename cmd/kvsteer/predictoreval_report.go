@@ -120,7 +120,11 @@ func (r *evalReport) print(w io.Writer) error {
 	fmt.Fprintf(w, "  rows used        %d (of %d lines %d carry a TTFT; the first %d are learned from only)\n",
 		r.Used, r.Lines, r.WithTTFT, r.Warmup)
 	fmt.Fprintf(w, "  TTFT error       median %.2f%%, mean %.2f%%\n", r.MedianAPE, r.MeanAPE)
-	fmt.Fprintf(w, "  coverage         p50 %.1f%%, p90 %.1f%%\n", r.P50Coverage, r.P90Coverage)
+	if r.P50Coverage > 0 { // a log of outcomes has none
+		fmt.Fprintf(w, "  coverage         p50 %.1f%%, p90 %.1f%%\n", r.P50Coverage, r.P90Coverage)
+	} else {
+		fmt.Fprintf(w, "  coverage         p90 %.1f%%\n", r.P90Coverage)
+	}
 	if r.ITLUsed > 0 {
 		fmt.Fprintf(w, "  ITL error        median %.2f%%, mean %.2f%% (%d rows)\n", r.ITLMedian, r.ITLMean, r.ITLUsed)
 	}

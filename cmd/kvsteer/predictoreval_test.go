@@ -124,3 +124,28 @@ func TestCachedTokensOnRequest(t *testing.T) {
 	r.Ahead = 64 // covers those that wait
 	require.Zero(t, r.features(false).Waiting)
 }
+
+// A gateway's log has predictions of its own.
+func TestPredictorEvalOfOutcomes(t *testing.T) {
+	line := func(attempt, chosen int, predicted, p90, seconds float64) string {
+		return fmt.Sprintf(`{"decision":{"attempt":%d,"chosen":%d,"candidates":[{"predicted_ttft_ns":1},`+
+			`{"predicted_ttft_ns":%.0f,"predicted_ttft_p90_ns":%.0f}]},"ttft_s":%g,"duration_s":1}`,
+			attempt, chosen, predicted*1e9, p90*1e9, seconds)
+	}
+	file := recording(t, 0,
+		line(1, 1, 9, 9, 1),      // before those that count
+		line(1, 1, 0.5, 0.6, 0),  // no first token was seen
+		line(2, 1, 0.5, 0.6, 2),  // a second attempt
+		line(1, -1, 0.5, 0.6, 2), // nobody
+		line(1, 1, 0.9, 1.2, 1), line(1, 1, 1.2, 1.3, 1), line(1, 1, 1, 1.5, 2))
+	code, out, errs := eval("-json", "-warmup", "1", file)
+	require.Equal(t, exitOK, code, errs)
+	var got []evalReport
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	require.Equal(t, []int{7, 4, 3}, []int{got[0].Lines, got[0].WithTTFT, got[0].Used})
+	require.InDelta(t, 20, got[0].MedianAPE, 1e-6)
+	require.InDelta(t, 80.0/3, got[0].MeanAPE, 1e-6)
+	require.InDelta(t, 200.0/3, got[0].P90Coverage, 1e-6)
+	_, out, _ = eval("-warmup", "1", file)
+	require.Contains(t, out, "coverage         p90 66.7%")
+}
