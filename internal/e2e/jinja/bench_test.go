@@ -67,7 +67,8 @@ func conversation(messages, tools int) map[string]any {
 			list = append(list, map[string]any{"role": "user", "content": text + text + text})
 		case 2:
 			list = append(list, map[string]any{"role": "assistant", "content": "", "tool_calls": []any{map[string]any{
-				"id": "call_12345678", "type": "function", "function": map[string]any{"name": "get_weather", "arguments": map[string]any{"city": "Paris", "days": 3}}}}})
+				"id": "call_12345678", "type": "function", "function": map[string]any{"name": "get_weather", "arguments": map[string]any{"city": "Paris", "days": 3}},
+			}}})
 		case 3:
 			list = append(list, map[string]any{"role": "tool", "tool_call_id": "call_12345678", "name": "get_weather", "content": text})
 		default:
@@ -80,8 +81,10 @@ func conversation(messages, tools int) map[string]any {
 		for _, name := range []string{"city", "days", "unit", "language"} {
 			props[name] = map[string]any{"type": "string", "description": text[:60]}
 		}
-		defs = append(defs, map[string]any{"type": "function", "function": map[string]any{"name": "get_weather", "description": text,
-			"parameters": map[string]any{"type": "object", "properties": props, "required": []string{"city"}}}})
+		defs = append(defs, map[string]any{"type": "function", "function": map[string]any{
+			"name": "get_weather", "description": text,
+			"parameters": map[string]any{"type": "object", "properties": props, "required": []string{"city"}},
+		}})
 	}
 	return map[string]any{"messages": list, "tools": defs, "add_generation_prompt": true, "bos_token": "<s>", "eos_token": "</s>"}
 }

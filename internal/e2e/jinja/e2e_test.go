@@ -67,7 +67,9 @@ func startOracle(t *testing.T, args ...string) *oracle {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		in.Close()
+		if err := in.Close(); err != nil {
+			t.Error(err)
+		}
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("oracle.py: %v\n%s", err, stderr.String())
 		}
@@ -154,7 +156,9 @@ func TestTemplates(t *testing.T) {
 	go func() {
 		for _, p := range paths {
 			fmt.Fprintln(o.in, p)
-			o.in.Flush()
+			if err := o.in.Flush(); err != nil {
+				panic(err)
+			}
 		}
 	}()
 	total := counts{}
@@ -219,12 +223,10 @@ func compare(t *testing.T, single *oracle, path string, lines []string, want ans
 	shown := 0
 	for i, line := range lines {
 		out, err := tmpl.Render(context.Background(), nil, variables(t, line))
-		got := ""
+		sum := sha256.Sum256(out)
+		got := hex.EncodeToString(sum[:])
 		if err != nil {
 			got = kind(err)
-		} else {
-			sum := sha256.Sum256(out)
-			got = hex.EncodeToString(sum[:])
 		}
 		expect := want.Results[i]
 		switch {

@@ -273,17 +273,20 @@ func (n *forNode) children(f func(node)) {
 	each(f, n.orelse)
 	some(f, n.test)
 }
+
 func (n *ifNode) children(f func(node)) {
 	some(f, n.test)
 	each(f, n.body)
 	each(f, n.elifs)
 	each(f, n.orelse)
 }
+
 func (n *macroNode) children(f func(node)) {
 	each(f, n.args)
 	each(f, n.defaults)
 	each(f, n.body)
 }
+
 func (n *callBlockNode) children(f func(node)) {
 	if n.call != nil {
 		f(n.call)

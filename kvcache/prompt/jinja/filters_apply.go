@@ -103,9 +103,12 @@ func (st *state) apply(def *builtin, v Value, a args) (Value, error) {
 	return out, err
 }
 
-func filterSelect(_ *state, a args) (Value, error)     { return selecting(a, "select", true, false) }
-func filterReject(_ *state, a args) (Value, error)     { return selecting(a, "reject", false, false) }
+func filterSelect(_ *state, a args) (Value, error) { return selecting(a, "select", true, false) }
+
+func filterReject(_ *state, a args) (Value, error) { return selecting(a, "reject", false, false) }
+
 func filterSelectAttr(_ *state, a args) (Value, error) { return selecting(a, "selectattr", true, true) }
+
 func filterRejectAttr(_ *state, a args) (Value, error) {
 	return selecting(a, "rejectattr", false, true)
 }

@@ -35,7 +35,11 @@ func numberTable() map[string]*builtin {
 			f, _, err := asFloat(v)
 			return Bool(f == math.Trunc(f) && !math.IsInf(f, 0)), err
 		}),
-		{name: "as_integer_ratio"}, {name: "to_bytes"}, {name: "from_bytes"}, {name: "hex"}, {name: "fromhex"},
+		{name: "as_integer_ratio"},
+		{name: "to_bytes"},
+		{name: "from_bytes"},
+		{name: "hex"},
+		{name: "fromhex"},
 	})
 }
 
