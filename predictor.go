@@ -52,7 +52,8 @@ type Prediction struct {
 	P50, P90 time.Duration
 	// Prefill is the part of TTFT that computing this very prompt takes.
 	Prefill time.Duration
-	// Externality is the delay that this prefill would cause to other requests.
+	// Externality is the delay that this prefill would cause to each request behind
+	// it. The router multiplies it by how many that are, see docs/routing.md.
 	Externality time.Duration
 	// ITL is the expected time between tokens after the first, E2E the expected
 	// time to the last. 0 if the predictor has none.
@@ -102,8 +103,8 @@ type PredictorOptions struct {
 	// Forget is the weight that an observation keeps with every later one, in
 	// (0, 1]. 0 means 0.995: about the last 200 observations count.
 	Forget float64
-	// ExternalityWeight scales the cost to others; 0 means 1, that is, a request
-	// counts its own prefill twice. Negative switches it off.
+	// ExternalityWeight scales the cost to others; 0 means 1: each request behind a
+	// prefill is delayed by as long as that takes. Negative switches it off.
 	ExternalityWeight float64
 }
 
