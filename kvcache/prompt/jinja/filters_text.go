@@ -231,7 +231,7 @@ func filterTruncate(st *state, a args) (Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	if int64(n) <= length+leeway {
+	if int64(n)-length <= leeway {
 		return a.pos[0], nil
 	}
 	s, ok := a.pos[0].(String)

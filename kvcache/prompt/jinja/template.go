@@ -100,12 +100,16 @@ func Compile(source string, o Options) (*Template, error) {
 }
 
 // Render appends the result for vars to dst and returns the extended slice, as
-// append does; on an error it returns dst as it was given. vars is only read. The
-// result is UTF-8 unless the variables hold lone surrogates (see [String]).
+// append does; on an error it returns dst as it was given. vars is only read; nil
+// is none. The result is UTF-8 unless the variables hold lone surrogates (see
+// [String]).
 // The error is an *Error, or ctx's error once ctx has ended.
 func (t *Template) Render(ctx context.Context, dst []byte, vars *Dict) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return dst, err
+	}
+	if vars == nil {
+		vars = &Dict{}
 	}
 	st := newState(ctx, &t.opts, t.code, vars)
 	st.out, st.base = dst, len(dst)

@@ -100,16 +100,15 @@ func makeRange(_ *state, a args) (Value, error) {
 	return r, nil
 }
 
-// index converts what Python accepts as an index, saturating big ints.
+// index converts what Python accepts as an index. Large ones saturate where sums
+// with lengths don't overflow.
 func index(v Value) (int64, error) {
+	const most = 1 << 62
 	if i, ok := asInt(v); ok {
-		return i, nil
+		return max(-most, min(i, most)), nil
 	}
 	if b, ok := v.(*bigInt); ok {
-		if b.v.Sign() < 0 {
-			return math.MinInt64, nil
-		}
-		return math.MaxInt64, nil
+		return most * int64(b.v.Sign()), nil
 	}
 	return 0, raise(typeError, "%s object cannot be interpreted as an integer", v.typeName())
 }
