@@ -3,12 +3,12 @@
 // the engine's match nothing, and nobody notices.
 //
 // An [Encoder] tries its sources in order: ids that the caller gave, sources that
-// compute ids locally, the engine's own render endpoint, its tokenize endpoint,
-// and when all fail the request's bytes, which approximate a prefix well enough
-// to keep related prompts together. A source that can't be exact for a request
-// passes. The [Encoding] names the source used and why each earlier one was not,
-// so that a decision can say so; a request never fails because its ids are not
-// known.
+// compute ids locally (package local), the engine's own render endpoint, its
+// tokenize endpoint, and when all fail the request's bytes, which approximate a
+// prefix well enough to keep related prompts together. A source that can't be exact
+// for a request passes. The [Encoding] names the source used and why each earlier
+// one was not, so that a decision can say so; a request never fails because its ids
+// are not known.
 //
 // Asking the engine costs a round trip before the request is routed. It is
 // bounded by a deadline, a cache, one call at a time for equal prompts, the

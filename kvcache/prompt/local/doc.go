@@ -11,6 +11,9 @@
 // depend on state in an engine, and shapes of a request that the engine refuses or
 // that depend on how its validation library happens to resolve them.
 //
+// What it can't know is whether the engines have the same files and options. Put it
+// into a [github.com/kvsteer/kvsteer/kvcache/prompt.Prover], which asks them.
+//
 // Model types whose prompts vLLM does not render by a Jinja template and a
 // Hugging Face tokenizer (gpt-oss, DeepSeek-V3.2, Kimi-K3, Mistral's own format
 // ...) are refused when they are loaded, with a [*ModelTypeError] that says what
