@@ -1,11 +1,15 @@
 // Command compare encodes texts with kvcache/prompt/tokenizer and with the Rust tokenizers,
 // and counts the differences.
 //
-//	go run ./internal/e2e/tokenizer/compare -python PYTHON -n 1000000 -long 100 [NAME...]
+//	go run ./internal/e2e/tokenizer/compare -python PYTHON -n 1000000 -long 60 [NAME...]
+//	go run ./internal/e2e/tokenizer/compare -python PYTHON -variants kvcache/prompt/tokenizer/testdata [NAME...]
+//	go run ./internal/e2e/tokenizer/compare -python PYTHON -variants kvcache/prompt/tokenizer/testdata -patterns 500
 //
-// A NAME is a folder of the tokenizer cache that scripts/tokenizer-files.sh fills, or a
-// path of a tokenizer.json; without any, the six families. Needs Python with the package
-// tokenizers. It exits with 1 if anything differs.
+// The first form compares real tokenizers: a NAME is a folder of the cache that
+// scripts/tokenizer-files.sh fills, or a path of a tokenizer.json; without any, the six
+// families. The second compares the small ones that variants.json describes, the third
+// tokenizers that split by random patterns. Needs Python with the package tokenizers. It
+// exits with 1 if anything differs; a text that we refuse and Rust doesn't counts.
 package main
 
 import (
