@@ -30,10 +30,11 @@ func relay(p, d *steer.Place, paceOver float64) *steer.Round {
 	q := steer.Prompt{Tokens: 1000}
 	prefill := q
 	prefill.Prefill = true
-	var before steer.Round
+	objective := steer.Objective{Running: 0.1, MostRunning: 2}
+	before := steer.Round{Objective: &objective}
 	before.Add(&prefill, p)
 	before.Predict(startUp{})
-	r := &steer.Round{Relay: &steer.Relay{By: &before.Candidates[0], Pace: paceOver}}
+	r := &steer.Round{Objective: &objective, Relay: &steer.Relay{By: &before.Candidates[0], Pace: paceOver}}
 	d.Follows = true
 	r.Add(&q, d)
 	r.Add(&q, &steer.Place{Name: "whole", BlockSize: 10, Decoding: 100, OtherWaiting: 1, Trust: kvcache.Exact})
@@ -63,7 +64,9 @@ func TestRelayWhereItPays(t *testing.T) {
 		// What d holds is not handed over.
 		"warm here": {steer.Place{}, steer.Place{Hit: held}, 0, "", 130, 100},
 		"both warm": {steer.Place{Hit: held}, steer.Place{Hit: held, Decoding: 20}, 900, "p", 130 + 40 + 100, 10},
-		"queue":     {steer.Place{Prefilling: 3, PrefillTokens: 5000}, steer.Place{Decoding: 20}, 0, "", 1030, 1000},
+		// Whoever computes it disturbs as many.
+		"p busy": {steer.Place{Decoding: 30}, steer.Place{Decoding: 20}, 0, "", 1030, 1000},
+		"queue":  {steer.Place{Prefilling: 3, PrefillTokens: 5000}, steer.Place{Decoding: 20}, 0, "", 1030, 1000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
