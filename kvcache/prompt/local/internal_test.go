@@ -3,6 +3,7 @@ package local
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -65,25 +66,25 @@ func TestAddedTokens(t *testing.T) {
 		b      *blueprint
 		want   string // the added tokens; "" for an error
 	}{
-		"nothing":            {`{}`, nil, `[{3 <x> false false false false true}]`},
-		"same":               {`{"added_tokens_decoder":{"3":{"content":"<x>","special":true}}}`, nil, `[{3 <x> false false false false true}]`},
-		"flags":              {`{"added_tokens_decoder":{"3":{"content":"<x>","lstrip":true}}}`, nil, `[{3 <x> false true false true false}]`},
-		"one more":           {`{"added_tokens_decoder":{"4":{"content":"<y>"}}}`, nil, `[{3 <x> false false false false true} {4 <y> false false false true false}]`},
-		"of the vocabulary":  {`{"added_tokens_decoder":{"1":{"content":"b"}}}`, nil, `[{3 <x> false false false false true} {1 b false false false true false}]`},
+		"nothing":            {`{}`, nil, `3 <x> s`},
+		"same":               {`{"added_tokens_decoder":{"3":{"content":"<x>","special":true}}}`, nil, `3 <x> s`},
+		"flags":              {`{"added_tokens_decoder":{"3":{"content":"<x>","lstrip":true}}}`, nil, `3 <x> ln`},
+		"one more":           {`{"added_tokens_decoder":{"4":{"content":"<y>"}}}`, nil, `3 <x> s; 4 <y> n`},
+		"of the vocabulary":  {`{"added_tokens_decoder":{"1":{"content":"b"}}}`, nil, `3 <x> s; 1 b n`},
 		"another id":         {`{"added_tokens_decoder":{"9":{"content":"<y>"}}}`, nil, ""},
 		"another id, there":  {`{"added_tokens_decoder":{"4":{"content":"<x>"}}}`, nil, ""},
 		"no id":              {`{"added_tokens_decoder":{"x":{"content":"<y>"}}}`, nil, ""},
-		"special":            {`{"eos_token":"</s>"}`, nil, `[{3 <x> false false false false true} {2 </s> false false false false true}]`},
-		"special, new":       {`{"pad_token":"[PAD]"}`, nil, `[{3 <x> false false false false true} {4 [PAD] false false false false true}]`},
-		"special, with dict": {`{"pad_token":{"content":"[PAD]","lstrip":true}}`, nil, `[{3 <x> false false false false true} {4 [PAD] false true false true true}]`},
-		"more specials":      {`{"extra_special_tokens":["<y>"],"image_token":"<i>"}`, nil, `[{3 <x> false false false false true} {4 <i> false false false false true} {5 <y> false false false false true}]`},
-		"older name":         {`{"additional_special_tokens":["<y>"]}`, nil, `[{3 <x> false false false false true} {4 <y> false false false false true}]`},
+		"special":            {`{"eos_token":"</s>"}`, nil, `3 <x> s; 2 </s> s`},
+		"special, new":       {`{"pad_token":"[PAD]"}`, nil, `3 <x> s; 4 [PAD] s`},
+		"special, with dict": {`{"pad_token":{"content":"[PAD]","lstrip":true}}`, nil, `3 <x> s; 4 [PAD] lns`},
+		"more specials":      {`{"extra_special_tokens":["<y>"],"image_token":"<i>"}`, nil, `3 <x> s; 4 <i> s; 5 <y> s`},
+		"older name":         {`{"additional_special_tokens":["<y>"]}`, nil, `3 <x> s; 4 <y> s`},
 		"reset": {
 			`{"eos_token":"<x>","added_tokens_decoder":{"3":{"content":"<x>","lstrip":true,"special":true}}}`, &blueprint{resets: true},
-			`[{3 <x> false false false false true}]`,
+			`3 <x> s`,
 		},
-		"anew":             {`{}`, &blueprint{}, `[{3 <x> false false false false true}]`},
-		"anew, listed":     {`{"added_tokens_decoder":{"3":{"content":"<y>"}}}`, &blueprint{}, `[{3 <y> false false false true false}]`},
+		"anew":             {`{}`, &blueprint{}, `3 <x> s`},
+		"anew, listed":     {`{"added_tokens_decoder":{"3":{"content":"<y>"}}}`, &blueprint{}, `3 <y> n`},
 		"anew, with a gap": {`{"added_tokens_decoder":{"4":{"content":"<y>"}}}`, &blueprint{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -124,4 +125,18 @@ func TestOlderSpecialTokens(t *testing.T) {
 		namedToken{"bos_token", "<b>"}, namedToken{"eos_token", "<e>"}), "null takes a default away")
 }
 
-func sprint(tokens []addedToken) string { return fmt.Sprint(tokens) }
+// sprint writes tokens with a letter for each flag: single_word, lstrip, rstrip,
+// normalized, special.
+func sprint(tokens []addedToken) string {
+	out := make([]string, 0, len(tokens))
+	for _, a := range tokens {
+		flags := ""
+		for i, set := range [...]bool{a.SingleWord, a.Lstrip, a.Rstrip, a.Normalized, a.Special} {
+			if set {
+				flags += "wlrns"[i : i+1]
+			}
+		}
+		out = append(out, fmt.Sprintf("%d %s %s", a.ID, a.Content, flags))
+	}
+	return strings.Join(out, "; ")
+}

@@ -8,7 +8,7 @@ import (
 )
 
 //go:embed curated.txt
-var curated string //nolint:gochecknoglobals // a file
+var curated string
 
 // Curated are requests written by hand, one for each thing that the conversion of a
 // request does, broken ones included. Their model is "m".
