@@ -5,6 +5,7 @@ ARGS      ?=
 PKGS      ?= ./...
 FUZZTIME  ?= 60s
 BENCHTIME ?= 1s
+N         ?= 20000
 
 # Each module is built as its users get it, so the workspace is off here; it
 # serves editors and commands typed by hand.
@@ -84,6 +85,23 @@ demo-check: ## Run the demo and check what it claims: prefix routing at least 5 
 .PHONY: e2e-vllm
 e2e-vllm: ## Route real vLLM servers (CPU) by their KV events, installed into a cache on first use
 	$(GO) test -tags e2e -count 1 -v -timeout 45m ./internal/e2e/vllm
+
+.PHONY: e2e-prompt
+e2e-prompt: ## Compare prompts computed locally with those of real vLLM render servers: 2,000 requests over five models
+	@scripts/tokenizer-files.sh
+	$(GO) test -tags e2e -count 1 -v -timeout 45m ./internal/e2e/prompt
+
+.PHONY: e2e-templates
+e2e-templates: ## Compare chat templates of real models, and random ones, with Python's jinja2 in the environment of transformers
+	@bash internal/e2e/vllm/setup.sh >/dev/null
+	@internal/e2e/jinja/fetch.sh
+	$(GO) test -tags e2e -count 1 -v -timeout 60m ./internal/e2e/jinja
+
+.PHONY: e2e-tokenizer
+e2e-tokenizer: ## Compare N texts per tokenizer of six real families with the Rust tokenizers (N=1000000 takes hours)
+	@bash internal/e2e/vllm/setup.sh >/dev/null
+	@scripts/tokenizer-files.sh
+	$(GO) run ./internal/e2e/tokenizer/compare -python $(CACHE)/vllm/bin/python -n $(N) -long 60
 
 # ---- check
 
