@@ -215,8 +215,11 @@ func (p *Prover) Leave(id string) {
 // Observe takes in a request that an engine answered, and returns how its prompt
 // differs from what it was taken for, nil if it doesn't. When too many of an
 // engine's requests do, the model's local path is disabled for a while and the
-// engine is asked anew.
+// engine is asked anew. A prompt by files that have changed since says nothing.
 func (p *Prover) Observe(o *Observation) *Mismatch {
+	if enc := o.Encoding; enc != nil && enc.Source == SourceLocal && enc.Assets != "" && enc.Assets != p.local.Assets(o.Model) {
+		return nil
+	}
 	m := p.audit.Observe(o)
 	if m != nil && m.Tipped && m.Source == SourceLocal {
 		p.disprove(m)

@@ -79,8 +79,8 @@ type Auditor struct {
 }
 
 type auditKey struct {
-	engine, model string
-	source        SourceKind
+	engine, model, assets string
+	source                SourceKind
 }
 
 // auditRing remembers of the last requests which ones did not match.
@@ -118,7 +118,7 @@ func (a *Auditor) Observe(o *Observation) *Mismatch {
 		position = firstDifference(enc.Tokens, o.PromptIDs)
 		wrong = position >= 0
 	}
-	mismatches, requests, tipped := a.count(auditKey{o.Engine, o.Model, enc.Source}, wrong)
+	mismatches, requests, tipped := a.count(auditKey{o.Engine, o.Model, enc.Assets, enc.Source}, wrong)
 	if !wrong {
 		return nil
 	}

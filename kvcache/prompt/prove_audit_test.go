@@ -100,7 +100,8 @@ func TestAuditWindow(t *testing.T) {
 	}
 }
 
-// Engines, models and sources are counted each for itself, and not without bound.
+// Engines, models, files and sources are counted each for itself, and not without
+// bound.
 func TestAuditKeepsApart(t *testing.T) {
 	t.Parallel()
 	a := NewAuditor(AuditOptions{Mismatches: 2})
@@ -116,6 +117,9 @@ func TestAuditKeepsApart(t *testing.T) {
 			}
 		}
 	}
+	other := localEncoding(1)
+	other.Assets = "v2"
+	assert.False(t, a.Observe(&Observation{Engine: "a", Model: "m", Encoding: other, PromptTokens: 2}).Tipped)
 	a.Forget("a")
 	assert.False(t, observe("a", "m", SourceLocal, 2).Tipped)
 	assert.True(t, observe("b", "m", SourceLocal, 2).Tipped)
@@ -201,6 +205,11 @@ func TestAuditOfOthers(t *testing.T) {
 		assert.Nil(t, g.Observe(&Observation{Engine: "a@1", Model: "m", Encoding: localEncoding(1), PromptTokens: 1}))
 		g.served()
 		assert.Empty(t, g.reported())
+
+		old := localEncoding(1)
+		old.Assets = "v0"
+		assert.Nil(t, g.Observe(&Observation{Engine: "a@1", Model: "m", Encoding: old, PromptTokens: 2}), "of files that are gone")
+		g.served()
 
 		// If the fresh proof fails, the hold does not end it.
 		g.local.set("m", "v1", true)
