@@ -24,6 +24,5 @@
 //
 // A tokenizer.json is read by code that isn't Go: load files that you would also
 // give to an engine, not what a client sends. Memory of the library does not
-// count towards GOMEMLIMIT; a tokenizer takes some five to ten times the size of
-// its file.
+// count towards GOMEMLIMIT; a tokenizer takes some ten times the size of its file.
 package hftok
