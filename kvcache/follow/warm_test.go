@@ -15,6 +15,9 @@ import (
 	"github.com/kvsteer/kvsteer/kvcache/zmtp"
 )
 
+// patience is for machines that are busy with something else.
+const patience = time.Minute
+
 // busyEngine publishes stores and removals in vLLM's encoding.
 type busyEngine struct {
 	traceEngine
@@ -37,16 +40,27 @@ func (e *busyEngine) work(n int) {
 			last = last*8 + 6 + uint64(e.rng.IntN(3))
 			ids = append(ids, e.names+last)
 		}
-		var out []traceMessage
-		// The time that step puts into a payload is that of its place in out.
-		out = append(out, make([]traceMessage, e.sent)...)
-		s := step{limit: 128, out: &out}
-		e.serve(ids, &s)
-		s.end()
-		for _, m := range out[e.sent:] {
-			e.publish(m.payload)
-			e.sent++
-		}
+		e.ask(ids)
+	}
+}
+
+// fill serves prompts with nothing in common until the cache is full.
+func (e *busyEngine) fill() {
+	for i := range uint64(traceCapacity) {
+		e.ask([]uint64{e.names + i})
+	}
+}
+
+// ask serves one prompt and publishes what comes of it.
+func (e *busyEngine) ask(ids []uint64) {
+	// The time that step puts into a payload is that of its place in out.
+	out := make([]traceMessage, e.sent)
+	s := step{limit: 128, out: &out}
+	e.serve(ids, &s)
+	s.end()
+	for _, m := range out[e.sent:] {
+		e.publish(m.payload)
+		e.sent++
 	}
 }
 
@@ -83,7 +97,7 @@ func (p *pursuit) waitExact(n int) {
 	p.t.Helper()
 	require.Eventually(p.t, func() bool {
 		return p.index.Trust(p.owner) == kvcache.Exact && p.f.Stats().Next == uint64(n)
-	}, 20*time.Second, 2*time.Millisecond, "%+v", p.f.Stats())
+	}, patience, 2*time.Millisecond, "%+v", p.f.Stats())
 }
 
 func (p *pursuit) export() []byte {
@@ -193,7 +207,7 @@ func TestBudgetIsNamedAndMadeUpFor(t *testing.T) {
 	t.Parallel()
 	hub := follow.NewHub()
 	index := kvcache.NewIndex(kvcache.Options{MaxBytes: 4 << 20})
-	engines, owners, followers := make([]*busyEngine, 12), make([]kvcache.Owner, 12), make([]*follow.Follower, 12)
+	engines, owners, followers := make([]*busyEngine, 9), make([]kvcache.Owner, 9), make([]*follow.Follower, 9)
 	for i := range engines {
 		pipe, err := hub.Open(string(rune('a'+i)), follow.PipeOptions{})
 		require.NoError(t, err)
@@ -206,27 +220,29 @@ func TestBudgetIsNamedAndMadeUpFor(t *testing.T) {
 		})
 		require.NoError(t, err)
 		t.Cleanup(func() { assert.NoError(t, followers[i].Close()) })
-		engines[i].work(300)
+		engines[i].fill()
 	}
 	for i := range engines {
 		require.Eventually(t, func() bool {
 			p, ok := index.Position(owners[i])
 			return ok && p.Seq == uint64(engines[i].sent-1)
-		}, 20*time.Second, time.Millisecond)
+		}, patience, time.Millisecond)
 	}
-	require.Positive(t, index.Stats().Short, "the budget is too small")
+	// Attempts to win back blocks may be under way, but somebody is always short.
 	loser := -1
-	for i, o := range owners {
-		s := index.OwnerStats(o)
-		all := len(engines[i].used) * traceStretch
-		require.LessOrEqual(t, s.Pairs, all)
-		if s.Pairs < all {
-			loser = i
-			require.Equal(t, kvcache.Resyncing, s.Trust, "less is not exact")
-			require.NotEmpty(t, s.TrustReason)
+	require.Eventually(t, func() bool {
+		for i, o := range owners {
+			s := index.OwnerStats(o)
+			if all := len(engines[i].used) * traceStretch; s.Pairs < all {
+				assert.Equal(t, kvcache.Resyncing, s.Trust, "less is not exact")
+				assert.NotEmpty(t, s.TrustReason)
+				if s.Short == kvcache.ReasonEvicted {
+					loser = i
+				}
+			}
 		}
-	}
-	require.NotEqual(t, -1, loser)
+		return loser >= 0
+	}, patience, time.Millisecond)
 	// All but one of those that lost something leave.
 	for i := range owners {
 		if i != loser {
@@ -237,7 +253,7 @@ func TestBudgetIsNamedAndMadeUpFor(t *testing.T) {
 	require.Eventually(t, func() bool {
 		s := index.OwnerStats(owners[loser])
 		return s.Trust == kvcache.Exact && s.Pairs == len(engines[loser].used)*traceStretch
-	}, 20*time.Second, 5*time.Millisecond, "%+v", index.OwnerStats(owners[loser]))
+	}, patience, 5*time.Millisecond, "%+v", index.OwnerStats(owners[loser]))
 	assert.Positive(t, followers[loser].Stats().Restores)
 }
 
@@ -260,7 +276,7 @@ func TestOrphansOfALateJoin(t *testing.T) {
 		pipe.Publish(m.payload)
 	}
 	p := pursue(t, hub, pipe.Endpoint(0), nil)
-	require.Eventually(t, func() bool { return p.f.Stats().Next == 4 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return p.f.Stats().Next == 4 }, patience, time.Millisecond)
 	pipe.Publish(out[4].payload)
 	keys := keysOf(1, 2, 3, 4)
 	found := func() (blocks int) {
@@ -268,17 +284,17 @@ func TestOrphansOfALateJoin(t *testing.T) {
 		p.index.Match(keys, []kvcache.Owner{p.owner}, hits)
 		return int(hits[0].Blocks)
 	}
-	require.Eventually(t, func() bool { return p.f.Stats().Next == 5 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return p.f.Stats().Next == 5 }, patience, time.Millisecond)
 	st := p.index.OwnerStats(p.owner)
 	assert.Equal(t, 2*traceStretch, st.Orphans)
 	assert.Zero(t, found(), "an orphan is no beginning of a prompt")
 	assert.Equal(t, kvcache.Standing{Trust: kvcache.Resyncing, Reason: "history wrapped"}, p.index.Standing(p.owner))
 	// The engine computes the beginning anew.
 	pipe.Publish(out[1].payload)
-	require.Eventually(t, func() bool { return p.f.Stats().Next == 6 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return p.f.Stats().Next == 6 }, patience, time.Millisecond)
 	assert.Zero(t, found())
 	pipe.Publish(out[0].payload)
-	require.Eventually(t, func() bool { return found() == 4*traceStretch }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return found() == 4*traceStretch }, patience, time.Millisecond)
 	assert.Zero(t, p.index.OwnerStats(p.owner).Orphans)
 	assert.Equal(t, kvcache.Resyncing, p.index.Trust(p.owner), "there may be more")
 }
