@@ -78,8 +78,9 @@ type queue struct {
 	wanted []wanted
 	// objective is what choices minimise, see steer.LateObjective.
 	objective steer.Objective
-	// first is where the next in line are found, kept for its memory.
-	first []int
+	// order is that of the waiters, turns are some of them: kept for their memory.
+	order []int
+	turns []*waiter
 
 	count atomic.Int32 // of waiters
 	wake  chan struct{}
@@ -110,6 +111,8 @@ type waiter struct {
 	delay   time.Duration
 	wants   promise
 	counted bool
+	// looked is when that was.
+	looked time.Time
 }
 
 type wanted struct {
@@ -149,8 +152,11 @@ func (q *queue) wanting(m *fleet.Member, rank int) int {
 }
 
 const (
-	// lookahead bounds the waiters that are evaluated for one free worker.
-	lookahead = 16
+	// lookFirst, lookFree and lookTurns bound the waiters that are evaluated for one
+	// free worker, see serveOne.
+	lookFirst = 8
+	lookFree  = 8
+	lookTurns = 4
 	// lookEvery is how often those that wait are looked at without an occasion: for
 	// what engines report, and for workers that come.
 	lookEvery = 50 * time.Millisecond
@@ -256,6 +262,7 @@ func (r *Router) join(s *Selection, ev *evaluation) (*waiter, bool) {
 		},
 		s: s, done: make(chan struct{}), wants: ev.wants(),
 	}
+	w.looked = w.Since
 	q.line.Join(&w.Waiter)
 	q.countIn(w, true)
 	q.waiters = append(q.waiters, w)
@@ -276,118 +283,6 @@ func (q *queue) leave(w *waiter, served bool) bool {
 	q.count.Store(int32(len(q.waiters)))
 	q.line.Leave(&w.Waiter, served)
 	return true
-}
-
-// dispatch gives free workers to those that wait, as long as there are both. The
-// caller holds pickMu.
-func (r *Router) dispatch() {
-	q := r.queue
-	for len(q.waiters) > 0 {
-		served := false
-		q.promised = q.promised[:0]
-		idle := idle{r: r}
-		for _, i := range q.next(r.opts.now()) {
-			w := q.waiters[i]
-			if q.opts.Hold == 0 && !idle.any(w.s.parsed.model) {
-				continue
-			}
-			if served = r.offer(w); served {
-				break // the line has changed
-			}
-		}
-		q.promised = q.promised[:0] // they are for this round alone
-		if !served {
-			return
-		}
-	}
-}
-
-// next lists the places of the first in line, in order.
-func (q *queue) next(now time.Time) []int {
-	q.first = q.first[:0]
-	order := func(a, b int) int { return q.line.Before(&q.waiters[a].Waiter, &q.waiters[b].Waiter, now) }
-	for i := range q.waiters {
-		if len(q.first) == lookahead {
-			if order(i, q.first[lookahead-1]) >= 0 {
-				continue
-			}
-			q.first = q.first[:lookahead-1]
-		}
-		at, _ := slices.BinarySearchFunc(q.first, i, order)
-		q.first = slices.Insert(q.first, at, i)
-	}
-	return q.first
-}
-
-// idle tells whether some rank for a model has no prompt to compute: looking is
-// much cheaper than evaluating.
-type idle struct {
-	r     *Router
-	model string
-	known bool
-	found bool
-}
-
-func (d *idle) any(model string) bool {
-	if d.known && d.model == model {
-		return d.found
-	}
-	d.model, d.known, d.found = model, true, false
-	for _, m := range d.r.fleet.Snapshot().ForModel(model) {
-		for rank := range m.Ranks() {
-			if m.InFlight(rank).PrefillRequests == 0 {
-				d.found = true
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// offer evaluates a waiter, and lets it go if its worker is free or if there is
-// none that it may have. It reports whether the waiter left.
-func (r *Router) offer(w *waiter) (left bool) {
-	q := r.queue
-	ev := r.evaluation()
-	handed := false
-	defer func() {
-		if p := recover(); p != nil {
-			// User code. This goroutine is not the one to tell.
-			w.panic, left = p, q.leave(w, false)
-			close(w.done)
-			return // ev may be in any state
-		}
-		if !handed {
-			r.release(ev)
-		}
-	}()
-	q.countIn(w, false) // it does not wait for itself
-	r.evaluate(w.s, ev, 1, true)
-	if len(ev.Plan.Order) == 0 {
-		if len(ev.Candidates) == 0 {
-			q.countIn(w, true)
-			return false // a worker may come back in time
-		}
-		w.err, left = r.nobody(w.s, ev), q.leave(w, false)
-		close(w.done)
-		return left
-	}
-	w.Work = ev.work()
-	var ok bool
-	if ok, w.delay = q.ready(ev); !ok {
-		w.wants = ev.wants()
-		q.countIn(w, true)
-		q.promised = append(q.promised, w.wants)
-		return false
-	}
-	if w.id = r.commit(w.s, ev, 1); w.id == 0 {
-		w.err = r.nobody(w.s, ev)
-	} else {
-		w.ev, handed = ev, true
-	}
-	left = q.leave(w, handed)
-	close(w.done)
-	return left
 }
 
 // ahead is the work that was promised to a rank in this round.

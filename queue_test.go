@@ -245,6 +245,46 @@ func TestBindsLate(t *testing.T) {
 	}
 }
 
+// However many wait for one worker, another that is free is not kept from who wants
+// that.
+func TestManyThatWaitForOneWorker(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, 2, kvsteer.QueueOptions{Aging: -1})
+	hot := l.prompt(4000)
+	more := func(n int) *kvsteer.Request {
+		req := l.prompt(n)
+		req.TokenIDs = append(append([]uint32(nil), hot.TokenIDs...), req.TokenIDs...)
+		return req
+	}
+	first := l.now(hot)
+	first.FirstToken()
+	sels := []*kvsteer.Selection{first, l.now(more(10)), l.now(l.prompt(300))}
+	require.Equal(t, first.Target().Worker, sels[1].Target().Worker)
+	require.NotEqual(t, first.Target().Worker, sels[2].Target().Worker)
+	for range 3 * 16 {
+		l.wait(t.Context(), "hot", more(10))
+	}
+	l.wait(t.Context(), "other", l.prompt(900)) // last in line
+	sels[2].FirstToken()
+	r := l.next()
+	require.Equal(t, "other", r.name)
+	require.NoError(t, r.err)
+	require.Equal(t, sels[2].Target().Worker, r.sel.Target().Worker)
+	sels = append(sels, r.sel)
+	sels[1].FirstToken()
+	for range 3 * 16 {
+		r := l.next()
+		require.Equal(t, "hot", r.name)
+		require.NoError(t, r.err)
+		require.Equal(t, first.Target().Worker, r.sel.Target().Worker)
+		r.sel.Done(kvsteer.Usage{})
+	}
+	for _, s := range sels {
+		s.Done(kvsteer.Usage{})
+	}
+	require.Zero(t, l.router.Waiting())
+}
+
 // fickle is a policy whose mind can be changed.
 type fickle struct {
 	policy.Default

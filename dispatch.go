@@ -1,0 +1,150 @@
+package kvsteer
+
+import (
+	"slices"
+	"time"
+)
+
+// dispatch gives free workers to those that wait, as long as there are both. The
+// caller holds pickMu.
+func (r *Router) dispatch() {
+	q := r.queue
+	for len(q.waiters) > 0 && r.serveOne() {
+		continue
+	}
+	q.promised = q.promised[:0] // they are for one round alone
+	clear(q.turns[:cap(q.turns)])
+}
+
+// serveOne offers a worker to those that wait, in their order, until one takes it.
+// How many are evaluated for that is bounded: the first in line; those whose worker
+// is free; and in turn some of the others, which may have come to prefer a free
+// one. The rest is taken at its word, so that many that wait for one worker keep
+// nobody from another.
+func (r *Router) serveOne() bool {
+	q, now := r.queue, r.opts.now()
+	q.promised = q.promised[:0]
+	order, idle, free := q.ordered(now), idle{r: r}, lookFree
+	turns := q.longUnseen(order[min(lookFirst, len(order)):])
+	for place, i := range order {
+		w := q.waiters[i]
+		switch {
+		case q.opts.Hold == 0 && !idle.any(w.s.parsed.model):
+			continue
+		case place < lookFirst || slices.Contains(turns, w):
+		case free > 0 && !w.wants.busy():
+			free--
+		default:
+			q.promised = append(q.promised, w.wants)
+			continue
+		}
+		if r.offer(w) {
+			return true // the line has changed
+		}
+	}
+	return false
+}
+
+// ordered lists the places of those that wait, the first in line first.
+func (q *queue) ordered(now time.Time) []int {
+	q.order = q.order[:0]
+	for i := range q.waiters {
+		q.order = append(q.order, i)
+	}
+	slices.SortFunc(q.order, func(a, b int) int {
+		return q.line.Before(&q.waiters[a].Waiter, &q.waiters[b].Waiter, now)
+	})
+	return q.order
+}
+
+// longUnseen returns those of the waiters at places that were not looked at for
+// longest.
+func (q *queue) longUnseen(places []int) []*waiter {
+	q.turns = q.turns[:0]
+	for _, i := range places {
+		w := q.waiters[i]
+		if len(q.turns) == lookTurns {
+			if last := q.turns[lookTurns-1]; !w.looked.Before(last.looked) {
+				continue
+			}
+			q.turns = q.turns[:lookTurns-1]
+		}
+		at, _ := slices.BinarySearchFunc(q.turns, w, func(a, b *waiter) int { return a.looked.Compare(b.looked) })
+		q.turns = slices.Insert(q.turns, at, w)
+	}
+	return q.turns
+}
+
+// busy reports whether the rank has a prompt to compute.
+func (p *promise) busy() bool { return p.member.InFlight(p.rank).PrefillRequests > 0 }
+
+// idle tells whether some rank for a model has no prompt to compute: looking is
+// much cheaper than evaluating.
+type idle struct {
+	r     *Router
+	model string
+	known bool
+	found bool
+}
+
+func (d *idle) any(model string) bool {
+	if d.known && d.model == model {
+		return d.found
+	}
+	d.model, d.known, d.found = model, true, false
+	for _, m := range d.r.fleet.Snapshot().ForModel(model) {
+		for rank := range m.Ranks() {
+			if m.InFlight(rank).PrefillRequests == 0 {
+				d.found = true
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// offer evaluates a waiter, and lets it go if its worker is free or if there is
+// none that it may have. It reports whether the waiter left.
+func (r *Router) offer(w *waiter) (left bool) {
+	q := r.queue
+	ev := r.evaluation()
+	handed := false
+	defer func() {
+		if p := recover(); p != nil {
+			// User code. This goroutine is not the one to tell.
+			w.panic, left = p, q.leave(w, false)
+			close(w.done)
+			return // ev may be in any state
+		}
+		if !handed {
+			r.release(ev)
+		}
+	}()
+	q.countIn(w, false) // it does not wait for itself
+	r.evaluate(w.s, ev, 1, true)
+	if len(ev.Plan.Order) == 0 {
+		if len(ev.Candidates) == 0 {
+			q.countIn(w, true)
+			return false // a worker may come back in time
+		}
+		w.err, left = r.nobody(w.s, ev), q.leave(w, false)
+		close(w.done)
+		return left
+	}
+	w.Work = ev.work()
+	var ok bool
+	if ok, w.delay = q.ready(ev); !ok {
+		w.wants, w.looked = ev.wants(), r.opts.now()
+		q.countIn(w, true)
+		q.promised = append(q.promised, w.wants)
+		return false
+	}
+	if w.id = r.commit(w.s, ev, 1); w.id == 0 {
+		w.err = r.nobody(w.s, ev)
+	} else {
+		w.ev, handed = ev, true
+	}
+	left = q.leave(w, handed)
+	close(w.done)
+	return left
+}
