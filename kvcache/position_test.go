@@ -129,6 +129,12 @@ func TestImportOvertakenHasNoPosition(t *testing.T) {
 // the blocks in a snapshot are those of its position.
 func TestExportBetweenMessages(t *testing.T) {
 	t.Parallel()
+	// There time stands still while messages are applied, however slow the machine.
+	synctest.Test(t, testExportBetweenMessages)
+}
+
+func testExportBetweenMessages(t *testing.T) {
+	t.Helper()
 	const blocks, rounds = 40, 50
 	x := kvcache.NewIndex(kvcache.Options{})
 	o := x.Join("a")
