@@ -7,6 +7,6 @@ grep -rl --include='*_test.go' '^func Fuzz' . | sed 's|/[^/]*$||' | sort -u | wh
 	[ "$(cd "$dir" && go list -m)" = "$(go list -m)" ] || continue # a nested module's turn comes
 	sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$dir"/*_test.go | sort -u | while read -r target; do
 		echo "-- $dir $target"
-		go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$dir" </dev/null
+		go test -run '^$' -fuzz "^$target\$" -fuzzminimizetime 10x -fuzztime "$time" "$dir" </dev/null
 	done
 done
