@@ -209,9 +209,10 @@ func (r *Router) book(s *Selection, ev *evaluation, number int) {
 		// What it computes is there, and the events of who fetches it tell of the rest.
 		a.inferred = false
 	}
-	// Not for long: an attempt may fail. What is answered is kept, see keep.
+	// Not for long: an attempt may fail. What is answered is kept, see keep. But while
+	// engines are overloaded, those that come must see where it is going to be.
 	at := a.computes()
-	r.index.Book(at.owner, s.keys.sets[at.keys].keys, r.opts.bookTTL)
+	r.index.Book(at.owner, s.keys.sets[at.keys].keys, max(r.opts.bookTTL, 2*ev.Candidates[i].PredictedTTFT))
 	if !s.parsed.stream {
 		// Nobody will see its first token; without a guess its prefill would weigh on
 		// the worker until the whole answer is there.
