@@ -101,15 +101,17 @@ func TestGolden(t *testing.T) {
 		t.Run(model, func(t *testing.T) {
 			t.Parallel()
 			s := one(t, model, nil)
-			equal := 0
-			all := records(t, model)
-			for _, r := range all {
+			equal, passed := 0, 0
+			for _, r := range records(t, model) {
 				api, known := prompt.APIForPath(r.API)
 				require.True(t, known)
 				enc, err := encode(t, s, api, string(r.Body))
 				if err != nil {
 					var why prompt.ReasonError
 					require.ErrorAs(t, err, &why, "%s", r.Body)
+					if r.IDs != nil {
+						passed++
+					}
 					continue
 				}
 				if r.IDs == nil {
@@ -121,7 +123,9 @@ func TestGolden(t *testing.T) {
 				assert.GreaterOrEqual(t, enc.Count, len(enc.Tokens))
 				equal++
 			}
-			assert.GreaterOrEqual(t, equal, len(all)/2, "too few requests are answered")
+			// Those passed on are among the ones written by hand for it.
+			assert.Less(t, passed, 10, "what is passed on although the engine takes it")
+			assert.Greater(t, equal, 120)
 		})
 	}
 }

@@ -105,7 +105,7 @@ func TestPassesOn(t *testing.T) {
 		{prompt.Responses, `{"input":[{"type":"reasoning","summary":[],"encrypted_content":"x"}]}`, form},
 		{prompt.Responses, `{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":{}}]}`, form},
 		{prompt.Responses, `{"input":[{"role":"user","content":[{"type":"input_image"}]}]}`, "multimodal parts"},
-		{prompt.Responses, `{"input":"x","tools":[{"type":"web_search"}]}`, "tools of an unusual form"},
+		{prompt.Responses, `{"input":"x","tools":[{"type":"custom","name":"c"}]}`, "tools of an unusual form"},
 		{prompt.Responses, `{"input":"x","truncation":"some"}`, odd},
 		{prompt.Responses, `{"input":"x","reasoning":{"effort":"much"}}`, odd},
 		{prompt.Responses, `{"input":"x","instructions":5}`, odd},

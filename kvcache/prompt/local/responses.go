@@ -57,15 +57,19 @@ func responsesQuery(o jsonscan.Object) (*query, error) {
 
 func (q *query) responsesTools(o jsonscan.Object) error {
 	tools, err := readTools(o.Value("tools"), func(tool jsonscan.Value) (definition, error) {
-		if !tool.Get("type").Is("function") {
+		switch kind, _ := tool.Get("type").Str(); kind {
+		case "function":
+			return flatDefinition(tool), nil
+		case "", "custom", "namespace": // made into functions in ways that are not reproduced
 			return definition{}, errTools
+		default: // no template sees the engine's own tools
+			return definition{}, errNoTool
 		}
-		return flatDefinition(tool), nil
 	})
 	if err != nil {
 		return err
 	}
-	if tools != nil && tools.Len() > 0 { // an empty list is as good as none here
+	if tools != nil && !o.Value("tools").Empty() { // an empty list is as good as none here
 		q.tools = tools
 	}
 	q.toolsOff = o.Value("tool_choice").Is("none")

@@ -1,6 +1,8 @@
 package local
 
 import (
+	"errors"
+
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
 	"github.com/kvsteer/kvsteer/kvcache/prompt/jinja"
 )
@@ -234,6 +236,9 @@ func flatDefinition(v jsonscan.Value) definition {
 	}
 }
 
+// errNoTool says that a tool is none that templates see.
+var errNoTool = errors.New("local: not a function")
+
 func readTools(v jsonscan.Value, read func(jsonscan.Value) (definition, error)) (*jinja.List, error) {
 	switch v.Kind() {
 	case jsonscan.KindNone, jsonscan.KindNull:
@@ -248,6 +253,9 @@ func readTools(v jsonscan.Value, read func(jsonscan.Value) (definition, error)) 
 			return nil, errTools
 		}
 		d, err := read(it.Value())
+		if errors.Is(err, errNoTool) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
