@@ -134,6 +134,7 @@ type ending struct {
 func (e *ending) ends(sel *Selection) {
 	e.sel = sel
 	e.reader.WantIDs, _ = sel.parsed.object.Value("return_token_ids").Bool()
+	e.reader.WantResponse = sel.parsed.api == Responses
 }
 
 // usage is what the response reported so far.
@@ -163,6 +164,9 @@ func (e *ending) finish(err error) {
 	}
 	if ids := e.reader.PromptIDs(); ids != nil {
 		e.sel.reported(ids)
+	}
+	if id := e.reader.ResponseID(); id != "" {
+		e.sel.answered(id)
 	}
 	e.sel.end(e.usage(), err, false)
 }

@@ -81,7 +81,12 @@ func (r *Router) evaluate(s *Selection, ev *evaluation, attempt int, dry bool) {
 	members := r.fleet.Snapshot().ForModel(s.parsed.model)
 	r.relays(s, ev, members, &q, now)
 	home := r.sessions.home(s.session)
+	has, lost := r.holder(s)
+	s.lost = lost
 	for _, m := range members {
+		if has.member != nil && m != has.member {
+			continue // only one can go on from there
+		}
 		if m.Routable() && !computesOnly(m) && !s.wasTried(m.ID()) {
 			r.gather(s, ev, m, now)
 			if m == home.member {
@@ -268,6 +273,9 @@ func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Tim
 	if number == 1 {
 		d.Waited = s.waited
 		d.Took -= s.waited
+	}
+	if s.lost {
+		d.Degradations = append(d.Degradations, reasonLost)
 	}
 	if len(ev.Plan.Order) > 0 {
 		d.Chosen = ev.Plan.Order[0]

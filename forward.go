@@ -67,7 +67,7 @@ func (t *Transport) byLoad(req *http.Request) (*http.Response, error) {
 	}
 	var tried []*fleet.Member
 	for {
-		m, booking := r.bookLeastLoaded(model, tried)
+		m, booking := r.bookFor(req.URL.Path, model, tried)
 		if m == nil && len(tried) == 0 {
 			closeBody(req)
 			return nil, &Error{Code: CodeNoCandidates, Message: "no healthy worker at the moment", RetryAfter: retrySoon}
@@ -178,6 +178,15 @@ func (b *bookedBody) Close() error {
 type bookedConn struct {
 	*bookedBody
 	io.Writer
+}
+
+// bookFor books a request that no prompt routes: on the worker that has what it is
+// about, or else on the least loaded one.
+func (r *Router) bookFor(path, model string, tried []*fleet.Member) (*fleet.Member, *fleet.Booking) {
+	if m := r.responseHolder(path); m != nil && !slices.Contains(tried, m) {
+		return m, m.Begin(0, fleet.Work{})
+	}
+	return r.bookLeastLoaded(model, tried)
 }
 
 // bookLeastLoaded books the request on the least loaded worker that takes

@@ -15,6 +15,8 @@ import (
 
 // hints are what a request says about how it wants to be treated.
 type hints struct {
+	// previous is the response that the request goes on from, which one engine has.
+	previous  string
 	tenant    string
 	priority  int
 	session   string
@@ -64,20 +66,25 @@ func (h *hints) read(o jsonscan.Object) {
 	}
 }
 
+// keyOf stands for a name among others of its kind; never 0.
+func keyOf(parts ...string) uint64 {
+	var d xxhash.Digest
+	d.Reset()
+	for _, part := range parts {
+		_, _ = d.WriteString(strconv.Itoa(len(part))) // it never fails
+		_, _ = d.WriteString(":")
+		_, _ = d.WriteString(part)
+	}
+	return max(d.Sum64(), 1)
+}
+
 // sessionKey stands for the request's session, 0 if it has none. Sessions of
 // different tenants and models are different ones, whatever they are called.
 func (p *parsed) sessionKey() uint64 {
 	if p.hints.session == "" {
 		return 0
 	}
-	var d xxhash.Digest
-	d.Reset()
-	for _, part := range []string{p.hints.tenant, p.model, p.hints.session} {
-		_, _ = d.WriteString(strconv.Itoa(len(part))) // it never fails
-		_, _ = d.WriteString(":")
-		_, _ = d.WriteString(part)
-	}
-	return max(d.Sum64(), 1)
+	return keyOf(p.hints.tenant, p.model, p.hints.session)
 }
 
 // sessions remembers where sessions were last sent. What was not heard of while

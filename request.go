@@ -141,6 +141,9 @@ func (o *options) parse(req *Request) (parsed, error) {
 	}
 	p.salt = prompt.Salt(p.object)
 	p.hints.read(p.object)
+	if p.api == prompt.Responses {
+		p.hints.previous, _ = p.object.Value("previous_response_id").Str()
+	}
 	p.bypass = bypasses(p.object)
 	p.stream, _ = p.object.Value("stream").Bool()
 	return p, nil

@@ -41,6 +41,7 @@ type Router struct {
 	pickMu    sync.Mutex
 	rng       *rand.Rand
 	sessions  sessions
+	responses sessions // by response id
 	decisions uint64
 
 	closed    atomic.Bool

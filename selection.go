@@ -41,6 +41,7 @@ type Selection struct {
 	// session stands for the request's session, 0 if it has none.
 	session uint64
 	waits   bool // in the router's line, under pickMu
+	lost    bool // no worker is known to have what the request goes on from
 	began   time.Time
 
 	// touched is the last sign of life, Unix nanoseconds; prev and next link the

@@ -13,8 +13,11 @@ import (
 type Reader struct {
 	// WantIDs makes the reader keep prompt_token_ids.
 	WantIDs bool
+	// WantResponse makes the reader keep the id of a response (/v1/responses).
+	WantResponse bool
 
 	ids    []uint32
+	id     string
 	chunks int
 
 	in, read, write, out, reasoning count
@@ -59,13 +62,16 @@ func (r *Reader) ContentChunks() int { return r.chunks }
 // Of several prompts in one request it is the first one's.
 func (r *Reader) PromptIDs() []uint32 { return r.ids }
 
+// ResponseID is what the engine calls the response, "" unless that was wanted.
+func (r *Reader) ResponseID() string { return r.id }
+
 // message is the top level of a body or event.
 type message struct {
 	kind, object                 jsonscan.Value
 	choices, usage, meta         jsonscan.Value
 	response, message, delta     jsonscan.Value
 	block, item, content, output jsonscan.Value
-	text, data, failure, ids     jsonscan.Value
+	text, data, failure, ids, id jsonscan.Value
 }
 
 func (m *message) fill(v jsonscan.Value) {
@@ -111,6 +117,8 @@ func (m *message) field(key []byte) *jsonscan.Value {
 		return &m.failure
 	case "prompt_token_ids":
 		return &m.ids
+	case "id":
+		return &m.id
 	default:
 		return nil
 	}
@@ -144,6 +152,9 @@ func (r *Reader) Read(data []byte) Chunk {
 	}
 	if r.WantIDs && r.ids == nil {
 		r.ids = m.promptIDs()
+	}
+	if r.WantResponse && r.id == "" {
+		r.id = m.responseID()
 	}
 	return c
 }
@@ -242,6 +253,16 @@ func (m *message) usageOnly() bool {
 
 func (m *message) failed() bool {
 	return m.failure.Exists() || m.kind.Is("error") || m.kind.Is("response.failed") || m.object.Is("error")
+}
+
+// responseID finds the id in a whole response, or in an event about one.
+func (m *message) responseID() string {
+	id := m.response.Get("id")
+	if m.object.Is("response") {
+		id = m.id
+	}
+	s, _ := id.Str()
+	return s
 }
 
 // promptIDs finds the ids beside the choices (chat) or in the first choice

@@ -1,0 +1,56 @@
+package kvsteer
+
+import (
+	"strings"
+
+	"github.com/kvsteer/kvsteer/fleet"
+)
+
+// Engines that store responses (/v1/responses) keep each where it was generated:
+// who goes on from one, asks for it or cancels it must come to the same engine.
+
+const pathResponses = "/v1/responses/"
+
+// answered remembers where a response is.
+func (s *Selection) answered(id string) {
+	s.mu.Lock()
+	m, rank := s.attempt.member, s.attempt.rank
+	s.mu.Unlock()
+	r := s.router
+	r.pickMu.Lock()
+	defer r.pickMu.Unlock()
+	r.responses.moved(keyOf(id), place{m, rank})
+}
+
+// holder is who has the response that the request goes on from; zero if it goes on
+// from none, or if nobody who takes requests is known to have it. The caller holds
+// pickMu.
+func (r *Router) holder(s *Selection) (has place, lost bool) {
+	if s.parsed.hints.previous == "" {
+		return place{}, false
+	}
+	has = r.responses.home(keyOf(s.parsed.hints.previous))
+	if has.member == nil || !has.member.Routable() || !has.member.Serves(s.parsed.model) || s.wasTried(has.member.ID()) {
+		return place{}, true
+	}
+	return has, false
+}
+
+// responseHolder is the worker that has the response named in a path, nil if it is
+// not known, or takes no requests.
+func (r *Router) responseHolder(path string) *fleet.Member {
+	rest, ok := strings.CutPrefix(path, pathResponses)
+	if !ok {
+		return nil
+	}
+	id, _, _ := strings.Cut(rest, "/")
+	r.pickMu.Lock()
+	defer r.pickMu.Unlock()
+	if m := r.responses.home(keyOf(id)).member; m != nil && m.Routable() {
+		return m
+	}
+	return nil
+}
+
+// reasonLost is what decisions say of a request whose previous response is nowhere.
+const reasonLost = "previous response: no worker is known to have it, the engine may refuse"
