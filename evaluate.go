@@ -73,9 +73,6 @@ func (r *Router) evaluate(s *Selection, ev *evaluation, attempt int, dry bool) {
 	if ev.Waiting = r.Waiting(); s.waits {
 		ev.Waiting-- // others
 	}
-	if r.queue != nil {
-		ev.Objective = &r.queue.objective
-	}
 	q := s.prompt()
 	q.Attempt, q.DryRun = attempt, dry
 	members := r.fleet.Snapshot().ForModel(s.parsed.model)

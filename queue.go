@@ -76,8 +76,6 @@ type queue struct {
 	promised []promise
 	// wanted counts those that wait for each rank.
 	wanted []wanted
-	// objective is what choices minimise, see steer.LateObjective.
-	objective steer.Objective
 	// order is that of the waiters, turns are some of them: kept for their memory.
 	order []int
 	turns []*waiter
@@ -163,9 +161,7 @@ const (
 )
 
 func newQueue(o *QueueOptions) *queue {
-	return &queue{
-		opts: *o, line: steer.Line{Aging: o.Aging}, wake: make(chan struct{}, 1), objective: steer.LateObjective(),
-	}
+	return &queue{opts: *o, line: steer.Line{Aging: o.Aging}, wake: make(chan struct{}, 1)}
 }
 
 // Waiting counts the requests that wait for a worker; 0 without [WithQueue].

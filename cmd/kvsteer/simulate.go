@@ -46,8 +46,9 @@ const simulateUsage = `usage: kvsteer simulate [flags]
 Runs a fleet of model engines in virtual time and compares routing rules. What
 it prints is a simulation, not a measurement of any engine.
 
-Workloads: shared-prefix, multi-turn, control, or a JSONL file (timestamp in ms,
-input_length, output_length, hash_ids of 512-token blocks: Mooncake's format).
+Workloads: shared-prefix, multi-turn, control, hot-prefix, agents, or a JSONL file
+(timestamp in ms, input_length, output_length, hash_ids of 512-token blocks:
+Mooncake's format).
 
 Rules: all below, kvsteer-queue, and bound-fifo. kvsteer is this library as it
 comes, kvsteer-queue the same with WithQueue. kvsteer:NAME=VALUE+NAME=VALUE tries
@@ -67,7 +68,7 @@ func (o *simulation) flags(stderr io.Writer) *flag.FlagSet {
 		fmt.Fprint(stderr, simulateUsage)
 		f.PrintDefaults()
 	}
-	f.StringVar(&o.workload, "workload", "shared-prefix", "shared-prefix, multi-turn, control, or a trace `file`")
+	f.StringVar(&o.workload, "workload", "shared-prefix", "shared-prefix, multi-turn, control, hot-prefix, agents, or a trace `file`")
 	f.StringVar(&o.rules, "rules", strings.Join(simulate.RuleNames(), ","), "the rules to compare, comma-separated")
 	f.Float64Var(&o.rate, "rate", 0, "Poisson arrivals, `requests` a second")
 	f.StringVar(&o.concurrency, "concurrency", "", "closed loop with so many `users`; a list makes a sweep")
@@ -240,6 +241,10 @@ func (o *simulation) synthetic() func(int, *rand.Rand) *simulate.Workload {
 		return simulate.MultiTurn
 	case "control":
 		return simulate.Control
+	case "hot-prefix":
+		return simulate.HotPrefix
+	case "agents":
+		return simulate.Agents
 	default:
 		return nil
 	}

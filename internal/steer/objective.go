@@ -21,7 +21,8 @@ type Objective struct {
 	Running, MostRunning float64
 	// Waiting is for those that are going to come while all are busy.
 	Waiting float64
-	// Wanting is per request that waits in the router for this very candidate.
+	// Wanting is per request that waits in the router for this very candidate: it is
+	// delayed by just as much.
 	Wanting float64
 	// NoProgress counts work ahead as a whole until it is done.
 	NoProgress bool
@@ -33,24 +34,12 @@ const (
 	defaultRunning     = 0.1
 	defaultMostRunning = 2
 	defaultWaiting     = 2
+	defaultWanting     = 1
 )
 
 // DefaultObjective is what the router minimises.
 func DefaultObjective() Objective {
-	return Objective{Running: defaultRunning, MostRunning: defaultMostRunning, Waiting: defaultWaiting}
-}
-
-// The objective of late binding.
-const (
-	lateConstant = 0.5
-	lateWanting  = 1
-)
-
-// LateObjective is what a router minimises that holds requests until workers are
-// free. No work piles up on one of them then, and who is kept waiting is known:
-// those that want the same worker.
-func LateObjective() Objective {
-	return Objective{Constant: lateConstant, Wanting: lateWanting, Waiting: defaultWaiting}
+	return Objective{Running: defaultRunning, MostRunning: defaultMostRunning, Waiting: defaultWaiting, Wanting: defaultWanting}
 }
 
 // others is how often a candidate's prefill counts as a cost to others; fewest

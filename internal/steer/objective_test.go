@@ -70,11 +70,10 @@ func TestObjectiveOfExperiments(t *testing.T) {
 	r := steer.Round{Objective: &steer.Objective{Constant: 3}}
 	choose(&r, 0, steer.Place{Decoding: 50, Prefilling: 2})
 	require.Equal(t, 300*time.Millisecond, r.Candidates[0].Externality)
-	late := steer.LateObjective()
-	r.Objective = &late
-	choose(&r, 9, steer.Place{Decoding: 50, Wanting: 3}, steer.Place{})
+	r.Objective = nil
+	choose(&r, 9, steer.Place{Decoding: 5, Wanting: 3}, steer.Place{})
 	require.Equal(t, 350*time.Millisecond, r.Candidates[0].Externality, "those that wait for it")
-	require.Equal(t, 50*time.Millisecond, r.Candidates[1].Externality)
+	require.Zero(t, r.Candidates[1].Externality)
 	r.Objective = &steer.Objective{Constant: math.MaxFloat64}
 	choose(&r, 0, steer.Place{})
 	require.Equal(t, time.Duration(math.MaxInt64), r.Candidates[0].Externality, "never, not less than nothing")

@@ -33,12 +33,8 @@ type waiter struct {
 // defaultAging is the router's.
 const defaultAging = 0.2
 
-// newLate makes r hold calls, with the product's objective unless it has one.
+// newLate makes r hold calls.
 func newLate(r *Steer, hold time.Duration, aging float64) *Late {
-	if r.Objective == nil {
-		o := steer.LateObjective()
-		r.Objective = &o
-	}
 	return &Late{Steer: r, Hold: hold, line: steer.Line{Aging: aging}, waiters: map[*Job]*waiter{}}
 }
 

@@ -116,6 +116,9 @@ func (a *asks) Predict(in []steer.Features, out []steer.Prediction) {
 	}
 }
 
+// expects is the time to first token that was predicted last.
+func (r *Steer) expects(worker int) time.Duration { return r.round.Candidates[worker].PredictedTTFT }
+
 // Booked implements [Booker].
 func (r *Steer) Booked(j *Job, worker int) {
 	p := &r.round.Predictions[worker]

@@ -53,7 +53,6 @@ func TestObjectives(t *testing.T) {
 		"waiting": {
 			"waiting=1", state(100, View{Prefilling: 2}, View{Prefilling: 3}), []int{100 + 400, 100 + 400},
 		},
-		"queue": {"queue=1", state(100, View{Decoding: 9}, View{}), []int{150, 150}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, steer := withPace(t, c.params)

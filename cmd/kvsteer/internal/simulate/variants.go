@@ -40,12 +40,8 @@ func variant(params string, seed uint64) (Rule, error) {
 	}
 	o := steer.DefaultObjective()
 	x := &experiment{
-		constant: o.Constant, running: o.Running, most: o.MostRunning, waiting: o.Waiting,
+		constant: o.Constant, running: o.Running, most: o.MostRunning, waiting: o.Waiting, wanting: o.Wanting,
 		progress: 1, aging: defaultAging,
-	}
-	if strings.Contains("+"+params, "+queue=") {
-		o = steer.LateObjective()
-		x.constant, x.running, x.most, x.waiting, x.wanting = o.Constant, o.Running, o.MostRunning, o.Waiting, o.Wanting
 	}
 	known := x.parameters()
 	for p := range strings.SplitSeq(params, "+") {

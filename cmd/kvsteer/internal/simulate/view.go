@@ -145,15 +145,29 @@ func (c *cluster) book(j *Job, i int) {
 		v.Tails++
 	}
 	if c.pool == nil {
-		c.index.Book(v.Owner, j.keys, bookTTL)
+		c.index.Book(v.Owner, j.keys, max(bookTTL, lateFactor*c.expects(i)))
 	}
 	if c.booker != nil {
 		c.booker.Booked(j, i)
 	}
 }
 
-// bookTTL is the router's.
-const bookTTL = time.Minute
+// bookTTL is the router's, but for as long as the first token is expected to take
+// it must not end.
+const (
+	bookTTL    = time.Minute
+	lateFactor = 2
+)
+
+// expects is when the call's first token is expected: by the rule, or by who knows.
+func (c *cluster) expects(i int) time.Duration {
+	if p, ok := c.rule.(interface {
+		expects(worker int) time.Duration
+	}); ok {
+		return p.expects(i)
+	}
+	return trueTTFT(&c.state, i)
+}
 
 func (c *cluster) firstToken(j *Job) {
 	v := &c.state.Workers[j.worker]

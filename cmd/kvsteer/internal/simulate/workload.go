@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -80,6 +81,16 @@ const (
 	perTurn      = 400
 	turns        = 8
 
+	hotTokens     = 500
+	systemTokens  = 4_096
+	taskTokens    = 2_048
+	leastSteps    = 3
+	mostSteps     = 20
+	mostStep      = 3_072
+	mostAnswer    = 400
+	shortestStep  = 512
+	shortestReply = 20
+
 	sloShared = 8 * time.Second
 	sloTurns  = 4 * time.Second
 )
@@ -118,6 +129,45 @@ func MultiTurn(blockSize int, _ *rand.Rand) *Workload {
 		}
 		return calls
 	}}
+}
+
+// HotPrefix is the same 16,000 tokens in all requests and 500 of each one's own:
+// more of it than one worker can do must spread, and soon.
+func HotPrefix(blockSize int, _ *rand.Rand) *Workload {
+	next := uint64(0)
+	prefix := extend(nil, blockSize, prefixTokens, kindShared, 0)
+	return &Workload{Name: "hot-prefix", SLO: sloTurns, Turns: 1, Session: func() []*Call {
+		next++
+		n := prefixTokens + hotTokens
+		return []*Call{{
+			Prompt: n, Output: answerTokens, Session: chain(kindShared, 0),
+			Blocks: extend(slices.Clone(prefix), blockSize, n, kindUnique, next),
+		}}
+	}}
+}
+
+// Agents are sessions of 3 to 20 calls, each made as soon as the one before has been
+// answered: a system prompt of 4,096 tokens that all share, 2,048 of the task, and
+// 512 to 3,072 more with every call.
+func Agents(blockSize int, rng *rand.Rand) *Workload {
+	next := uint64(0)
+	w := &Workload{Name: "agents", SLO: sloTurns, Turns: (leastSteps + mostSteps) / 2, rng: rng}
+	system := extend(nil, blockSize, systemTokens, kindShared, 0)
+	w.Session = func() []*Call {
+		next++
+		calls := make([]*Call, leastSteps+w.rng.IntN(mostSteps-leastSteps+1))
+		prompt := systemTokens + taskTokens
+		for i := range calls {
+			calls[i] = &Call{Prompt: prompt, Output: shortestReply + w.rng.IntN(mostAnswer-shortestReply), Session: chain(kindUnique, next)}
+			prompt += calls[i].Output + shortestStep + w.rng.IntN(mostStep-shortestStep)
+		}
+		whole := extend(slices.Clone(system), blockSize, prompt, kindUnique, next)
+		for _, c := range calls {
+			c.Blocks = whole[:(c.Prompt+c.Output)/blockSize]
+		}
+		return calls
+	}
+	return w
 }
 
 // Control is 16,256 tokens that no other request shares.
