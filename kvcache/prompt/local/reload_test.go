@@ -84,3 +84,26 @@ func TestReload(t *testing.T) {
 		assert.Equal(t, second, ids(hello), "serves on")
 	})
 }
+
+// A revision that moves on in a Hugging Face cache is followed.
+func TestReloadFollowsARevision(t *testing.T) {
+	root := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		dir := local.HubDir(root, "org/name")
+		copyModel(t, "qwen", filepath.Join(dir, "snapshots", "abc"))
+		copyModel(t, "fast", filepath.Join(dir, "snapshots", "def"))
+		write(t, dir, "refs/main", "abc")
+		s, err := local.New(local.Options{Models: map[string]local.Model{"m": {Dir: dir}}, Reload: time.Minute})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, s.Close()) }()
+		assert.Equal(t, "Qwen2Tokenizer", s.Status()[0].Class)
+		wait := func() { time.Sleep(time.Minute + time.Second); synctest.Wait() }
+		write(t, dir, "refs/main", "def")
+		wait()
+		assert.Equal(t, "TokenizersBackend", s.Status()[0].Class)
+		write(t, dir, "refs/main", "gone")
+		wait()
+		require.ErrorContains(t, s.Status()[0].Err, "no snapshot")
+		assert.Equal(t, "TokenizersBackend", s.Status()[0].Class)
+	})
+}
