@@ -89,6 +89,28 @@ func TestRanks(t *testing.T) {
 	})
 }
 
+// A clear of one rank says nothing of another one that has not been heard of yet.
+func TestClearBeforeAnotherRankIsHeardOf(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.open(follow.PipeOptions{ReplayBatches: 2})
+		w.publishRank(1, "S1")
+		w.publish("S2", "S3")
+		w.start()
+		w.publish("C")
+		w.expectExact("rank 0")
+		w.publishRank(1, "S5")
+		synctest.Wait()
+		other, trust := w.index.state(w.owners[1])
+		assert.Equal(t, setOf(5), other, "S1 came too early")
+		assert.Equal(t, kvcache.Resyncing, trust)
+		w.publishRank(1, "C S6")
+		synctest.Wait()
+		_, trust = w.index.state(w.owners[1])
+		assert.Equal(t, kvcache.Exact, trust)
+	})
+}
+
 func TestConflictingPublishers(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

@@ -108,7 +108,8 @@ func (f *Follower) accept(m Message) {
 		if e.Kind == kvcache.Cleared {
 			t.whole, t.why = true, ReasonNone
 			if len(f.targets) == 1 {
-				f.whole, f.why, f.recoverable = true, ReasonNone, false
+				// Of ranks that have not been heard of yet it says nothing: f.whole stays.
+				f.recoverable = false
 			}
 		}
 		if f.lessensKnowledge(out.Reason) {
