@@ -25,6 +25,9 @@ func (st *state) getattr(v Value, name string) (Value, error) {
 func (st *state) getitem(v, key Value) (Value, error) {
 	switch c := v.(type) {
 	case *Dict:
+		if err := st.hashed(key); err != nil {
+			return nil, err
+		}
 		i, err := c.find(key)
 		if err == nil && i >= 0 {
 			return c.entries[i].val, nil

@@ -65,7 +65,10 @@ func (st *state) equal(l, r Value) (bool, error) {
 	switch a := l.(type) {
 	case String:
 		b, ok := asString(r)
-		return ok && string(a) == b, nil
+		if !ok || len(a) != len(b) {
+			return false, nil
+		}
+		return string(a) == b, st.compared(len(b))
 	case markup:
 		b, ok := asString(r)
 		return ok && string(a) == b, nil
@@ -262,7 +265,7 @@ func (st *state) order(op compareOp, l, r Value) (bool, error) {
 	}
 	if a, ok := asString(l); ok {
 		if b, ok := asString(r); ok {
-			return byOrder(op, strings.Compare(a, b)), nil
+			return byOrder(op, strings.Compare(a, b)), st.compared(min(len(a), len(b)))
 		}
 	}
 	switch a := l.(type) {
@@ -319,6 +322,9 @@ func (st *state) contains(container, v Value) (bool, error) {
 	case markup:
 		return st.substring(string(c), v)
 	case *Dict:
+		if err := st.hashed(v); err != nil {
+			return false, err
+		}
 		i, err := c.find(v)
 		return i >= 0, err
 	case *dictView:
@@ -378,6 +384,9 @@ func (st *state) viewContains(view *dictView, v Value) (bool, error) {
 		return st.equal(view.d.entries[i].val, t.items[1])
 	default:
 		for _, e := range view.d.entries {
+			if err := st.step(1); err != nil {
+				return false, err
+			}
 			if ok, err := st.equal(e.val, v); err != nil || ok {
 				return ok, err
 			}

@@ -11,7 +11,6 @@ type compiler struct {
 	blocks    map[string]*blockCode
 	paramDefs []map[ident]bool // parameters that have no value yet, per macro being compiled
 	consts    map[exprNode]constant
-	clock     bool
 }
 
 // code is what Template renders.

@@ -294,9 +294,6 @@ func (c *compiler) call(n *callNode, sc *scope) (*callExpr, error) {
 	if err != nil {
 		return nil, err
 	}
-	if name, ok := n.node.(*nameNode); ok && name.name == "strftime_now" {
-		c.clock = true
-	}
 	a, err := c.argList(&n.callArgs, sc)
 	return &callExpr{fn: fn, args: a, line: n.pos()}, err
 }

@@ -1,5 +1,7 @@
 package jinja
 
+import "slices"
+
 // What vLLM 0.32 reads off a template's tree to find out whether it wants message
 // content as a string or as a list of parts: whether it loops over the content of
 // a message. It follows names through plain assignments and macro parameters, and
@@ -7,54 +9,73 @@ package jinja
 
 // formatDetector is one detection.
 type formatDetector struct {
-	root   *templateNode
-	failed bool // an assertion of vLLM's failed: it then assumes strings
+	assigns []*assignNode
+	loops   []*forNode
+	macros  []*macroNode
+	calls   map[string][]*callNode // of a plain name
+	failed  bool                   // an assertion of vLLM's failed: it then assumes strings
 }
 
 func detectFormat(root *templateNode) Format {
-	d := &formatDetector{root: root}
+	d := &formatDetector{calls: map[string][]*callNode{}}
+	walk(root, func(n node) {
+		switch n := n.(type) {
+		case *assignNode:
+			d.assigns = append(d.assigns, n)
+		case *forNode:
+			d.loops = append(d.loops, n)
+		case *macroNode:
+			d.macros = append(d.macros, n)
+		case *callNode:
+			if name, ok := n.node.(*nameNode); ok {
+				d.calls[name.name] = append(d.calls[name.name], n)
+			}
+		}
+	})
 	messages := d.messageNames()
-	if d.failed {
-		return StringFormat
-	}
-	if d.loopsOverContent(messages) && !d.failed {
+	if !d.failed && d.loopsOverContent(messages) && !d.failed {
 		return OpenAIFormat
 	}
 	return StringFormat
 }
 
-// isVar tells whether n is the name, possibly filtered, tested or sliced, or with
-// key that item of it.
-func isVar(n exprNode, name, key string) bool {
-	switch n := n.(type) {
-	case *filterNode:
-		return n.node != nil && isVar(n.node, name, key)
-	case *getitemNode:
-		if _, ok := n.arg.(*sliceNode); ok {
-			return isVar(n.node, name, key)
+// variable returns the name that n reads, possibly filtered, tested or sliced, or
+// with key the name whose item of that key it reads; "" if it is nothing like that.
+func variable(n exprNode, key string) string {
+	for {
+		switch k := n.(type) {
+		case *filterNode:
+			if k.node == nil {
+				return ""
+			}
+			n = k.node
+			continue
+		case *getitemNode:
+			if _, ok := k.arg.(*sliceNode); ok {
+				n = k.node
+				continue
+			}
+			if c, ok := k.arg.(*constNode); ok && key != "" && c.value == String(key) {
+				return plainName(k.node)
+			}
+		case *getattrNode:
+			if key != "" && k.attr == key {
+				return plainName(k.node)
+			}
+		case *nameNode:
+			if key == "" {
+				return plainName(k)
+			}
 		}
+		return ""
 	}
-	if key != "" {
-		return isAttr(n, name, key)
-	}
-	return isVarAccess(n, name)
 }
 
-func isVarAccess(n exprNode, name string) bool {
-	k, ok := n.(*nameNode)
-	return ok && k.ctx == load && k.name == name
-}
-
-func isAttr(n exprNode, name, key string) bool {
-	switch n := n.(type) {
-	case *getitemNode:
-		k, ok := n.arg.(*constNode)
-		return ok && k.value == String(key) && isVarAccess(n.node, name)
-	case *getattrNode:
-		return n.attr == key && isVarAccess(n.node, name)
-	default:
-		return false
+func plainName(n exprNode) string {
+	if k, ok := n.(*nameNode); ok && k.ctx == load {
+		return k.name
 	}
+	return ""
 }
 
 // target returns the name that a loop or assignment sets.
@@ -67,57 +88,41 @@ func (d *formatDetector) target(n exprNode) string {
 	return name.name
 }
 
-// messageNames lists the names of loop variables over the messages.
-func (d *formatDetector) messageNames() []string {
-	all := []string{"messages"}
-	seen := map[string]bool{"messages": true}
-	for i := 0; i < len(all) && !d.failed; i++ {
-		walk(d.root, func(n node) {
-			a, ok := n.(*assignNode)
-			if !ok || d.failed || !isVar(a.node, all[i], "") {
-				return
-			}
-			if name := d.target(a.target); name != "" && !seen[name] {
-				seen[name] = true
-				all = append(all, name)
-			}
-		})
+// messageNames returns the names of loop variables over the messages.
+func (d *formatDetector) messageNames() map[string]bool {
+	copies := map[string][]*assignNode{}
+	for _, a := range d.assigns {
+		if name := variable(a.node, ""); name != "" {
+			copies[name] = append(copies[name], a)
+		}
 	}
-	var out []string
-	walk(d.root, func(n node) {
-		loop, ok := n.(*forNode)
-		if !ok || d.failed {
-			return
-		}
-		for _, name := range all {
-			if isVar(loop.iter, name, "") {
-				out = append(out, d.target(loop.target))
-				return
+	all := map[string]bool{"messages": true}
+	for queue := []string{"messages"}; len(queue) > 0 && !d.failed; queue = queue[1:] {
+		for _, a := range copies[queue[0]] {
+			if name := d.target(a.target); name != "" && !all[name] {
+				all[name] = true
+				queue = append(queue, name)
 			}
 		}
-	})
+	}
+	out := map[string]bool{}
+	for _, loop := range d.loops {
+		if all[variable(loop.iter, "")] && !d.failed {
+			out[d.target(loop.target)] = true
+		}
+	}
 	return out
 }
 
-// isContent tells whether n is the content of one of the messages.
-func isContent(n exprNode, messages []string) bool {
-	for _, name := range messages {
-		if isVar(n, name, "content") {
-			return true
-		}
+func (d *formatDetector) loopsOverContent(messages map[string]bool) bool {
+	isContent := func(n exprNode) bool {
+		name := variable(n, "content")
+		return name != "" && messages[name]
 	}
-	return false
-}
-
-func (d *formatDetector) loopsOverContent(messages []string) bool {
 	inMacro := map[*forNode]bool{}
 	params := map[*forNode]map[string]bool{}
-	walk(d.root, func(n node) {
-		m, ok := n.(*macroNode)
-		if !ok {
-			return
-		}
-		names := d.contentParams(m, messages)
+	for _, m := range d.macros {
+		names := d.contentParams(m, isContent)
 		walk(m, func(c node) {
 			loop, ok := c.(*forNode)
 			if !ok {
@@ -128,53 +133,38 @@ func (d *formatDetector) loopsOverContent(messages []string) bool {
 				params[loop] = names
 			}
 		})
-	})
-	found := false
-	walk(d.root, func(n node) {
-		loop, ok := n.(*forNode)
-		if !ok || found || d.failed {
-			return
-		}
+	}
+	for _, loop := range d.loops {
 		name, isName := loop.iter.(*nameNode)
 		switch {
-		case isContent(loop.iter, messages):
+		case isContent(loop.iter):
 		case isName && params[loop][name.name]:
 		case isName && !inMacro[loop] && name.name == "content":
 		default:
-			return
+			continue
 		}
 		d.target(loop.target)
-		found = true
-	})
-	return found
+		return true
+	}
+	return false
 }
 
 // contentParams lists the parameters of a macro that some call gives a message's
 // content.
-func (d *formatDetector) contentParams(m *macroNode, messages []string) map[string]bool {
+func (d *formatDetector) contentParams(m *macroNode, isContent func(exprNode) bool) map[string]bool {
 	out := map[string]bool{}
-	known := map[string]bool{}
-	for _, a := range m.args {
-		known[a.name] = true
-	}
-	walk(d.root, func(n node) {
-		call, ok := n.(*callNode)
-		if !ok {
-			return
-		}
-		if name, ok := call.node.(*nameNode); !ok || name.name != m.name {
-			return
-		}
+	for _, call := range d.calls[m.name] {
 		for i, arg := range call.args {
-			if i < len(m.args) && isContent(arg, messages) {
+			if i < len(m.args) && isContent(arg) {
 				out[m.args[i].name] = true
 			}
 		}
 		for _, k := range call.kwargs {
-			if known[k.name] && isContent(k.value, messages) {
+			known := slices.ContainsFunc(m.args, func(a *nameNode) bool { return a.name == k.name })
+			if known && isContent(k.value) {
 				out[k.name] = true
 			}
 		}
-	})
+	}
 	return out
 }

@@ -175,7 +175,8 @@ func hashKey(v Value) (any, bool) {
 	case *Undefined:
 		return undefKey{}, true
 	case *Tuple:
-		return hashTuple(v)
+		budget := maxHashed
+		return hashTuple(v, &budget)
 	case *dictView:
 		return v, v.kind == viewValues
 	case *List, *Dict:
@@ -185,10 +186,23 @@ func hashKey(v Value) (any, bool) {
 	}
 }
 
-func hashTuple(t *Tuple) (any, bool) {
+// maxHashed bounds how much a tuple may hold to be a key. Python has no bound, and
+// would compute for ever on tuples that hold each other.
+const maxHashed = 1000
+
+func hashTuple(t *Tuple, budget *int) (any, bool) {
 	text := make([]byte, 0, 32)
 	for _, item := range t.items {
-		h, ok := hashKey(item)
+		if *budget--; *budget < 0 {
+			return nil, false
+		}
+		var h any
+		ok := false
+		if inner, isTuple := item.(*Tuple); isTuple {
+			h, ok = hashTuple(inner, budget)
+		} else {
+			h, ok = hashKey(item)
+		}
 		if !ok {
 			return nil, false
 		}

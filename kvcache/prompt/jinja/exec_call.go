@@ -93,6 +93,10 @@ func appendKeywords(kw []kwArg, v Value) ([]kwArg, error) {
 		}
 		return nil, raise(typeError, "argument after ** must be a mapping, not %s", v.typeName())
 	}
+	const most = 1000 // each is compared with all
+	if len(d.entries) > most {
+		return nil, limit("more than %d keyword arguments", most)
+	}
 	for _, e := range d.entries {
 		name, ok := asString(e.key)
 		if !ok {

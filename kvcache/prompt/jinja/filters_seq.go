@@ -164,6 +164,9 @@ func (st *state) attrGetter(attribute, fallback Value, foldCase bool) (func(Valu
 	switch s, ok := asString(attribute); {
 	case attribute == nil:
 	case ok:
+		if err := st.grow(len(s)); err != nil {
+			return nil, err
+		}
 		for part := range strings.SplitSeq(s, ".") {
 			if isDigits(part) {
 				n, err := parseInt(part, 10)
@@ -194,7 +197,7 @@ func (st *state) attrGetter(attribute, fallback Value, foldCase bool) (func(Valu
 			v = next
 		}
 		if foldCase {
-			return ignoreCase(v), nil
+			return st.ignoreCase(v)
 		}
 		return v, nil
 	}, nil
@@ -210,14 +213,15 @@ func isDigits(s string) bool {
 	return s != ""
 }
 
-func ignoreCase(v Value) Value {
+// ignoreCase makes strings lower case, for sorting.
+func (st *state) ignoreCase(v Value) (Value, error) {
 	switch s := v.(type) {
 	case String:
-		return String(lower(string(s)))
+		return String(lower(string(s))), st.grow(len(s))
 	case markup:
-		return markup(lower(string(s)))
+		return markup(lower(string(s))), st.grow(len(s))
 	default:
-		return v
+		return v, nil
 	}
 }
 

@@ -143,7 +143,7 @@ func filterDictsort(st *state, a args) (Value, error) {
 	ks, err := st.keys(items, func(v Value) (Value, error) {
 		k := v.(*Tuple).items[pos] //nolint:forcetypeassert // made above
 		if !caseSensitive {
-			k = ignoreCase(k)
+			return st.ignoreCase(k)
 		}
 		return k, nil
 	})

@@ -165,6 +165,9 @@ func filterIndent(st *state, a args) (Value, error) {
 		return nil, err
 	}
 	lines := splitLines(s+"\n", false)
+	if len(lines) > st.opts.MaxOutput/(len(indent)+1) {
+		return nil, limit("string longer than %d bytes", st.opts.MaxOutput)
+	}
 	if err := st.grow(len(s) + len(lines)*(len(indent)+1)); err != nil {
 		return nil, err
 	}

@@ -253,54 +253,61 @@ func (c *compiler) foldFilter(n *filterNode) (Value, bool) {
 	return v, err == nil
 }
 
+// maxConstant bounds the constants that are kept: what is larger is computed anew
+// by each render, within its limits. Lists that hold each other are small and yet
+// endless to look through.
+const maxConstant = 10_000
+
 // safeConstant tells whether jinja2 writes v into its code.
 func safeConstant(v Value) bool {
-	switch v := v.(type) {
-	case None, Bool, Int, Float, String, markup, *bigInt, *rangeValue:
-		return true
-	case *List:
-		return allItems(v.items, safeConstant)
-	case *Tuple:
-		return !v.group && allItems(v.items, safeConstant)
-	case *Dict:
-		for _, e := range v.entries {
-			if !safeConstant(e.key) || !safeConstant(e.val) {
-				return false
-			}
+	budget := maxConstant
+	return everyPart(v, &budget, func(v Value) bool {
+		switch v := v.(type) {
+		case None, Bool, Int, Float, String, markup, *bigInt, *rangeValue, *List, *Dict:
+			return true
+		case *Tuple:
+			return !v.group
+		default:
+			return false
 		}
-		return true
-	default:
-		return false
-	}
+	})
 }
 
-func allItems(items []Value, ok func(Value) bool) bool {
-	for _, item := range items {
-		if !ok(item) {
-			return false
+func finite(v Value) bool {
+	budget := maxConstant
+	return everyPart(v, &budget, func(v Value) bool {
+		f, ok := v.(Float)
+		return !ok || !math.IsInf(float64(f), 0) && !math.IsNaN(float64(f))
+	})
+}
+
+// everyPart tells whether v and all that it holds are so.
+func everyPart(v Value, budget *int, ok func(Value) bool) bool {
+	if *budget--; *budget < 0 || !ok(v) {
+		return false
+	}
+	switch v := v.(type) {
+	case *List:
+		return everyItem(v.items, budget, ok)
+	case *Tuple:
+		return everyItem(v.items, budget, ok)
+	case *Dict:
+		for _, e := range v.entries {
+			if !everyPart(e.key, budget, ok) || !everyPart(e.val, budget, ok) {
+				return false
+			}
 		}
 	}
 	return true
 }
 
-func finite(v Value) bool {
-	switch v := v.(type) {
-	case Float:
-		return !math.IsInf(float64(v), 0) && !math.IsNaN(float64(v))
-	case *List:
-		return allItems(v.items, finite)
-	case *Tuple:
-		return allItems(v.items, finite)
-	case *Dict:
-		for _, e := range v.entries {
-			if !finite(e.key) || !finite(e.val) {
-				return false
-			}
+func everyItem(items []Value, budget *int, ok func(Value) bool) bool {
+	for _, item := range items {
+		if !everyPart(item, budget, ok) {
+			return false
 		}
-		return true
-	default:
-		return true
 	}
+	return true
 }
 
 func tooManyDigits(v Value) bool {

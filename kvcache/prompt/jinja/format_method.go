@@ -13,11 +13,7 @@ func stringFormat(st *state, a args) (Value, error) {
 		}
 		return nil, raise(lookupError, "format misses a key")
 	}}
-	s, err := f.format(self(a), 2)
-	if err != nil {
-		return nil, err
-	}
-	return String(s), st.grow(len(s))
+	return f.run(self(a))
 }
 
 // stringFormatMap is str.format_map: the keys come from a dict.
@@ -37,11 +33,7 @@ func stringFormatMap(st *state, a args) (Value, error) {
 		}
 		return v, nil
 	}}
-	s, err := f.format(self(a), 2)
-	if err != nil {
-		return nil, err
-	}
-	return String(s), st.grow(len(s))
+	return f.run(self(a))
 }
 
 type formatter struct {
@@ -50,6 +42,19 @@ type formatter struct {
 	kw     func(name string) (Value, error)
 	auto   int
 	manual bool
+}
+
+// run formats s, whose fields may have fields in their specifications.
+func (f *formatter) run(s string) (Value, error) {
+	if err := f.st.work(len(s)); err != nil {
+		return nil, err
+	}
+	const depth = 2
+	s, err := f.format(s, depth)
+	if err != nil {
+		return nil, err
+	}
+	return String(s), f.st.grow(len(s))
 }
 
 // format replaces the fields in s. depth is how deep fields may nest.

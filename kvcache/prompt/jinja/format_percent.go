@@ -11,6 +11,9 @@ func (st *state) percent(format, v Value) (Value, error) {
 		return nil, unsupported("formatting of Markup")
 	}
 	s, _ := asString(format)
+	if err := st.work(len(s)); err != nil {
+		return nil, err
+	}
 	p := &percentFormat{st: st, s: s}
 	switch v := v.(type) {
 	case *Tuple:

@@ -183,6 +183,9 @@ func strftimeNow(st *state, a args) (Value, error) {
 	if !ok {
 		return nil, raise(typeError, "strftime() argument 1 must be str, not %s", v.typeName())
 	}
+	if failed := st.work(len(format)); failed != nil {
+		return nil, failed
+	}
 	s, err := strftime(st.now(), format)
 	if err != nil {
 		return nil, err

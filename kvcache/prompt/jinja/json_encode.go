@@ -181,13 +181,18 @@ func jsonFloat(f float64) string {
 	}
 }
 
-func (e *encoder) newline() {
-	if e.pretty {
-		e.out = append(e.out, '\n')
-		for range e.level {
-			e.out = append(e.out, e.indent...)
-		}
+func (e *encoder) newline() error {
+	if !e.pretty {
+		return nil
 	}
+	if most := e.st.opts.MaxOutput; e.level > 0 && len(e.indent) > most/e.level {
+		return limit("JSON longer than %d bytes", most)
+	}
+	e.out = append(e.out, '\n')
+	for range e.level {
+		e.out = append(e.out, e.indent...)
+	}
+	return e.st.work(e.level * len(e.indent))
 }
 
 func (e *encoder) list(items []Value) error {
@@ -205,13 +210,17 @@ func (e *encoder) list(items []Value) error {
 		if i > 0 {
 			e.out = append(e.out, e.itemSep...)
 		}
-		e.newline()
+		if err := e.newline(); err != nil {
+			return err
+		}
 		if err := e.value(item); err != nil {
 			return err
 		}
 	}
 	e.level--
-	e.newline()
+	if err := e.newline(); err != nil {
+		return err
+	}
 	e.out = append(e.out, ']')
 	return nil
 }
@@ -238,7 +247,9 @@ func (e *encoder) dict(d *Dict) error {
 		if i > 0 {
 			e.out = append(e.out, e.itemSep...)
 		}
-		e.newline()
+		if err := e.newline(); err != nil {
+			return err
+		}
 		if err := e.key(entry.key); err != nil {
 			return err
 		}
@@ -248,7 +259,9 @@ func (e *encoder) dict(d *Dict) error {
 		}
 	}
 	e.level--
-	e.newline()
+	if err := e.newline(); err != nil {
+		return err
+	}
 	e.out = append(e.out, '}')
 	return nil
 }

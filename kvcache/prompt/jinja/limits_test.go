@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +20,14 @@ func mustRender(t testing.TB, source string, o Options, vars *Dict) ([]byte, err
 		return nil, err
 	}
 	return tmpl.Render(context.Background(), nil, vars)
+}
+
+func manyNames(n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString("~ x" + strconv.Itoa(i))
+	}
+	return b.String()
 }
 
 // patience is far more than any of the bounded renders may take, also with the
@@ -72,6 +81,16 @@ func TestHostileTemplates(t *testing.T) {
 		"long sum":             "{{ x" + strings.Repeat(" + x", 100_000) + " }}",
 		"long path":            "{{ x" + strings.Repeat(".x", 100_000) + " }}",
 		"filters":              "{{ x" + strings.Repeat("|list", 100_000) + " }}",
+		"tuples as keys":       "{% set ns = namespace(t=(1,)) %}{% for i in range(60) %}{% set ns.t = (ns.t, ns.t) %}{% endfor %}{{ {ns.t: 1} }}",
+		"constants":            "{{ [[[[[1] * 4000] * 4000] * 4000] * 4000] * 4000 }}",
+		"constants compared":   "{% set x = [[[[[1] * 4000] * 4000] * 4000] * 4000] * 4000 %}{{ x == x[:-1] + [x] }}{{ x }}",
+		"long keys":            "{% set k = 'a' * 8000000 %}{% set d = {k: 1} %}{% for i in range(99999) %}{% set x = d[k] %}{% endfor %}",
+		"long texts equal":     "{% set a = 'a' * 1000000 %}{% set l = [a ~ 'b'] * 99999 %}{% for i in range(99) %}{% if a ~ 'c' in l %}{% endif %}{% endfor %}",
+		"case folded":          "{% set l = ['A' * 1000000] * 9999 %}{{ l|sort|length }}",
+		"JSON indented deeply": "{% set ns = namespace(l=[1]) %}{% for i in range(500) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l|tojson(indent=8000000) }}",
+		"big products":         "{% set x = 7 ** 20000 %}{% for i in range(99999) %}{% for j in range(99) %}{% set y = x * x % 3 %}{% endfor %}{% endfor %}",
+		"keywords":             "{% macro f() %}{{ kwargs|length }}{% endmacro %}{{ f(**dict.fromkeys(range(9999)|map('string'))) }}",
+		"names":                "{{ a" + manyNames(5000) + " }}",
 		"ifs":                  strings.Repeat("{% if x %}", 100_000),
 		"loops in the source":  strings.Repeat("{% for x in y %}", 100_000) + strings.Repeat("{% endfor %}", 100_000),
 		"macros in the source": strings.Repeat("{% macro x() %}", 100_000) + strings.Repeat("{% endmacro %}", 100_000),

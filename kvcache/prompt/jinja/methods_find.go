@@ -112,6 +112,9 @@ func affix(has func(s, sub string) bool) func(*state, args) (Value, error) {
 			if !isText {
 				return nil, raise(typeError, "tuple for startswith must only contain str, not %s", v.typeName())
 			}
+			if failed := st.compared(len(sub)); failed != nil {
+				return nil, failed
+			}
 			if ok && has(s[from:to], sub) {
 				return Bool(true), nil
 			}

@@ -99,7 +99,10 @@ func dictTable() map[string]*builtin {
 	})
 }
 
-func dictGet(_ *state, a args) (Value, error) {
+func dictGet(st *state, a args) (Value, error) {
+	if err := st.hashed(a.pos[1]); err != nil {
+		return nil, err
+	}
 	d := a.pos[0].(*Dict) //nolint:forcetypeassert // found by type
 	i, err := d.find(a.pos[1])
 	switch {
@@ -143,6 +146,9 @@ func sequenceMethods() []builtin {
 			if err != nil {
 				return nil, err
 			}
+			if failed := st.work(len(items)); failed != nil {
+				return nil, failed
+			}
 			n := 0
 			for _, item := range items {
 				ok, err := st.equal(item, a.pos[1])
@@ -153,7 +159,7 @@ func sequenceMethods() []builtin {
 					n++
 				}
 			}
-			return Int(n), st.work(len(items))
+			return Int(n), nil
 		}},
 		{name: "index", params: []string{"self", "value", "start", "stop"}, required: 2, posOnly: true, fn: sequenceIndex},
 	}
@@ -177,6 +183,9 @@ func sequenceIndex(st *state, a args) (Value, error) {
 	start, stop, _, err := sliceBounds(bounds, len(items))
 	if err != nil {
 		return nil, err
+	}
+	if failed := st.work(len(items)); failed != nil {
+		return nil, failed
 	}
 	for i := start; i < stop; i++ {
 		ok, err := st.equal(items[i], a.pos[1])

@@ -7,7 +7,7 @@ import (
 )
 
 // maxBits bounds ints: Python has no bound, but who needs more asks for trouble.
-const maxBits = 1 << 20
+const maxBits = 1 << 16
 
 // asInt returns an int or bool as an int that fits 64 bits.
 func asInt(v Value) (int64, bool) {
@@ -108,6 +108,9 @@ func (st *state) binary(op binOp, l, r Value) (Value, error) {
 	if isInt(l) && isInt(r) {
 		a, _ := asBig(l)
 		b, _ := asBig(r)
+		if err := st.work(a.BitLen() + b.BitLen()); err != nil {
+			return nil, err
+		}
 		return bigInts(op, a, b)
 	}
 	a, okA, errA := asFloat(l)

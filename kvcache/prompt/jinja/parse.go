@@ -15,6 +15,15 @@ func parse(source string, maxDepth int) (*templateNode, error) {
 	if err != nil {
 		return nil, err
 	}
+	names := map[string]bool{}
+	for _, t := range toks {
+		if t.kind == tName {
+			names[t.text] = true
+		}
+	}
+	if len(names) > maxNames { // scopes are copied at each if
+		return nil, limit("more than %d names", maxNames)
+	}
 	p := &parser{toks: toks, maxDepth: maxDepth}
 	body, err := p.body()
 	if err != nil {

@@ -82,6 +82,28 @@ func (st *state) work(n int) error {
 	return st.step(n / unit)
 }
 
+// compared accounts for n bytes compared or hashed, which goes faster than other
+// work.
+func (st *state) compared(n int) error {
+	const unit = 1024
+	if n < unit {
+		return nil
+	}
+	return st.step(n / unit)
+}
+
+// hashed accounts for looking up key in a dict.
+func (st *state) hashed(key Value) error {
+	switch k := key.(type) {
+	case String:
+		return st.compared(len(k))
+	case *bigInt:
+		return st.step(k.v.BitLen()/unit + 1)
+	default:
+		return nil
+	}
+}
+
 // grow accounts for a string of n bytes to be made. Call it before making it.
 func (st *state) grow(n int) error {
 	if n > st.opts.MaxOutput {

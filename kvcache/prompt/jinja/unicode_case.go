@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -31,7 +32,12 @@ func mapCase(s string, special map[rune]string, simple func(rune) rune) string {
 }
 
 // upper is str.upper.
-func upper(s string) string { return mapCase(s, upperSpecial, unicode.ToUpper) }
+func upper(s string) string {
+	if isASCII(s) {
+		return strings.ToUpper(s)
+	}
+	return mapCase(s, upperSpecial, unicode.ToUpper)
+}
 
 const (
 	capitalSigma = 'Σ'
@@ -43,13 +49,8 @@ const (
 // lower is str.lower. Only two characters differ from Go: the dotted I, and a
 // capital sigma at the end of a word.
 func lower(s string) string {
-	for i := 0; ; i++ {
-		if i == len(s) {
-			return s
-		}
-		if s[i] >= utf8.RuneSelf || s[i] >= 'A' && s[i] <= 'Z' {
-			break
-		}
+	if isASCII(s) {
+		return strings.ToLower(s)
 	}
 	return lowerFrom(s, 0)
 }
