@@ -197,7 +197,7 @@ func hashTuple(t *Tuple, budget *int) (any, bool) {
 			return nil, false
 		}
 		var h any
-		ok := false
+		var ok bool
 		if inner, isTuple := item.(*Tuple); isTuple {
 			h, ok = hashTuple(inner, budget)
 		} else {
