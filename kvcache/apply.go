@@ -174,9 +174,11 @@ func (x *Index) storeBlock(s *owner, e *Event, i int, p *parent, out *Outcome) {
 	}
 	key := chain(p.key, local)
 	if ref, ok := x.lookup(s, h); ok {
-		if x.keyAt(ref) == key {
+		// Offload connectors describe blocks without their salt and extra keys, so
+		// that a copy elsewhere is of whatever block the hash stands for.
+		if had := x.keyAt(ref); had == key || gt.tier != TierGPU {
 			x.raise(s, h, ref, gt, out)
-			*p = parent{h, true, key, ref}
+			*p = parent{h, true, had, ref}
 			return
 		}
 		// The hash means another block from now on. What it meant may have been

@@ -212,6 +212,20 @@ var indexCases = []indexCase{
 		w.expectKeys(o, h.Keys(nil, tokensOf("vw"), kvcache.Scope{}, []kvcache.Item{{ID: "image", Offset: 1, Length: 2}}), 0, 0)
 		w.expectKeys(o, h.Keys(nil, tokensOf("vw"), kvcache.Scope{}, []kvcache.Item{{ID: "image", Offset: 2, Length: 2}}), 1, 1)
 	}},
+	{"a copy described without salt and extras is of the block that its hash names", func(w *indexWorld) {
+		o := w.Join("a")
+		salted := keysOf(kvcache.Scope{Salt: "s"}, "ab")
+		w.do(o, with(stored(0, "ab"), func(e *kvcache.Event) { e.Salt = "s" }))
+		w.apply(o, with(stored(0, "ab"), onTier(kvcache.TierCPU)), applied, none)
+		w.expectKeys(o, salted, 2, 2)
+		w.expect(o, "ab", 0)
+		w.do(o, removed("ab"))
+		w.expectKeys(o, salted, 2, 2)
+		w.do(o, with(stored('b', "c"), onTier(kvcache.TierCPU)))
+		w.expectKeys(o, keysOf(kvcache.Scope{Salt: "s"}, "abc"), 3, 3)
+		w.do(o, with(removed("ab"), onTier(kvcache.TierCPU)))
+		w.expectKeys(o, salted, 0, 0)
+	}},
 	{"an adapter without a name matches nothing", func(w *indexWorld) {
 		o := w.Join("a")
 		e := with(stored(0, "ab"), func(e *kvcache.Event) { e.AdapterUnnamed = true })

@@ -192,7 +192,8 @@ func (s *modelOwner) storeBlock(e *kvcache.Event, b block, gt groupTier, maxOrph
 			parent = p.key
 		}
 		key := hasher.Next(parent, b.tokens, b.extras)
-		if en != nil && en.known && en.key == key {
+		if en != nil && en.known && (en.key == key || gt.tier != kvcache.TierGPU) {
+			// Copies that an offload connector describes lack salt and extra keys.
 			s.raise(en, gt, out)
 			return
 		}
