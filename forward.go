@@ -184,7 +184,8 @@ type bookedConn struct {
 // about, or else on the least loaded one.
 func (r *Router) bookFor(path, model string, tried []*fleet.Member) (*fleet.Member, *fleet.Booking) {
 	if m := r.responseHolder(path); m != nil && !slices.Contains(tried, m) {
-		return m, m.Begin(0, fleet.Work{})
+		booking := m.Begin(0, fleet.Work{})
+		return m, booking
 	}
 	return r.bookLeastLoaded(model, tried)
 }

@@ -43,7 +43,7 @@ func main() {
 	flag.StringVar(&c.fleet, "fleet", "fleet.yaml", "file that lists the workers; it may change while we run")
 	flag.StringVar(&c.policy, "policy", "kvsteer", "how to choose: kvsteer, or round-robin to compare with")
 	flag.StringVar(&c.outcomes, "outcomes", "", "file to append one JSON line per finished request to: decision, TTFT, usage")
-	flag.Var(&c.files, "files", "`MODEL=DIR`: compute a model's prompts from its files (tokenizer.json ...), without asking engines; repeatable")
+	flag.Var(&c.files, "files", "`MODEL=DIR`: compute a model's prompts from its files (tokenizer.json ...) instead of by asking; repeatable")
 	flag.BoolVar(&c.queue, "queue", false, "hold requests while every worker is busy, and choose when one is free")
 	flag.DurationVar(&c.notice, "notice", time.Second, "how long readiness is denied before connections are, for load balancers to notice")
 	flag.DurationVar(&c.grace, "grace", 30*time.Second, "how long streams may go on after a signal to stop")
