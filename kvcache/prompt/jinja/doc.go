@@ -28,9 +28,18 @@
 //	json_*                  json.loads and json.dumps
 //	contentformat           what vLLM reads off a template's tree
 //
+// # What is refused
+//
+// Templates or renders that need the following give ErrUnsupported, so that the
+// engine can be asked instead: include, import, extends, autoescape, self and
+// super; the filters pprint, random, urlize and wordwrap; values that Python
+// prints with a memory address (generators, bound methods); complex numbers and
+// powers with a fraction; sets; bytes; strftime_now with widths or with E and O;
+// formatting of Markup.
+//
 // # What differs
 //
 // Tables of character properties are Go's (Unicode 15), an engine's are those of
-// its Python. Values that Python prints with a memory address (generators, bound
-// methods) give ErrUnsupported, because no two engines agree on them.
+// its Python. Python's recursion limit depends on what called it; ours are fixed,
+// near it. "is sameas" takes equal strings and ints for the same object.
 package jinja
