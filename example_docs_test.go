@@ -1,6 +1,7 @@
 package kvsteer_test
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -30,12 +31,7 @@ func localPrompts(workers *fleet.Fleet) error {
 	if err != nil {
 		return err
 	}
-	for _, c := range []interface{ Close() error }{router, encoder, prover, source} {
-		if err = c.Close(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(router.Close(), encoder.Close(), prover.Close(), source.Close())
 }
 
 func TestPromptsDocumentIsThisCode(t *testing.T) {
