@@ -111,6 +111,40 @@ func TestClearBeforeAnotherRankIsHeardOf(t *testing.T) {
 	})
 }
 
+// While everything is replayed nothing is exact, also not what was before.
+func TestNothingIsExactDuringARestart(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		tp := &tap{Transport: w.hub}
+		w.cfg.Transport = tp
+		w.start()
+		w.publishRank(0, "S1")
+		w.publishRank(1, "S2")
+		synctest.Wait()
+		w.publishForged(1, "7|0|S66") // a doubt that a replay of everything will settle
+		w.publishRank(1, "C S7")
+		synctest.Wait()
+		_, trust := w.index.state(w.owners[1])
+		assert.Equal(t, kvcache.Exact, trust)
+		partly := false
+		tp.mu.Lock()
+		tp.before = func(follow.Message) {
+			blocks, trust := w.index.state(w.owners[1])
+			if !blocks.within(setOf(7)) || len(blocks) == 0 {
+				partly = true
+				assert.NotEqual(t, kvcache.Exact, trust)
+			}
+		}
+		tp.mu.Unlock()
+		w.pass(time.Minute)
+		assert.True(t, partly)
+		blocks, trust := w.index.state(w.owners[1])
+		assert.Equal(t, setOf(7), blocks)
+		assert.Equal(t, kvcache.Exact, trust)
+		w.expectExact("rank 0")
+	})
+}
+
 func TestConflictingPublishers(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
+
+	"github.com/kvsteer/kvsteer/kvcache"
 )
 
 // Outcomes of a replay that the rest of the Follower handles; other errors end
@@ -99,6 +102,10 @@ func (f *Follower) replayAll(conn Conn, whole bool) error {
 				return errPartial
 			case !begun:
 				begun = true
+				if !silent && slices.ContainsFunc(f.targets, func(t *target) bool { return t.trust == kvcache.Exact }) {
+					f.busy = ReasonStarting // one rank may be exact where another one is in doubt
+					f.settle()
+				}
 				f.begin(m.Seq, ReasonWrapped)
 				if m.Seq > 0 {
 					f.count(func(s *Stats) { s.Wraps++ })
