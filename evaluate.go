@@ -211,10 +211,8 @@ func (r *Router) book(s *Selection, ev *evaluation, number int) {
 		// What it computes is there, and the events of who fetches it tell of the rest.
 		a.inferred = false
 	}
-	// Not for long: an attempt may fail. What is answered is kept, see keep. But while
-	// engines are overloaded, those that come must see where it is going to be.
 	at := a.computes()
-	r.index.Book(at.owner, s.keys.sets[at.keys].keys, max(r.opts.bookTTL, 2*ev.Candidates[i].PredictedTTFT))
+	r.index.Book(at.owner, s.keys.sets[at.keys].keys, r.expectedFor(at, ev.Candidates[i].PredictedTTFT))
 	if !s.parsed.stream {
 		// Nobody will see its first token; without a guess its prefill would weigh on
 		// the worker until the whole answer is there.
@@ -225,6 +223,18 @@ func (r *Router) book(s *Selection, ev *evaluation, number int) {
 		})
 	}
 	s.attempt = a
+}
+
+// expectedFor is how long booked blocks count without an event that confirms them. Not
+// for long: an attempt may fail, and what is answered is kept, see keep. But while
+// engines are overloaded, those that come must see where a prefix is going to be,
+// unless what waits there is more than its cache holds.
+func (r *Router) expectedFor(l *leg, first time.Duration) time.Duration {
+	load := l.member.Load()
+	if load == nil || l.member.InFlight(l.rank).PrefillTokens > load.Total.CapacityTokens/max(l.member.Ranks(), 1) {
+		return r.opts.bookTTL
+	}
+	return max(r.opts.bookTTL, 2*first)
 }
 
 // bookLeg books what candidate i of ev would have to do.

@@ -145,7 +145,11 @@ func (c *cluster) book(j *Job, i int) {
 		v.Tails++
 	}
 	if c.pool == nil {
-		c.index.Book(v.Owner, j.keys, max(bookTTL, lateFactor*c.expects(i)))
+		ttl := time.Duration(bookTTL)
+		if v.PrefillTokens <= v.CapacityBlocks*v.BlockSize { // else it is going to be evicted before
+			ttl = max(ttl, lateFactor*c.expects(i))
+		}
+		c.index.Book(v.Owner, j.keys, ttl)
 	}
 	if c.booker != nil {
 		c.booker.Booked(j, i)
