@@ -46,16 +46,6 @@ func (s *owner) admit(e *Event) Reason {
 	switch {
 	case len(e.Hashes) == 0:
 		return ReasonEmpty
-	case e.Attention != FullAttention:
-		if !slices.Contains(s.full, e.Group) && len(s.other) < groupsMax {
-			if s.other == nil {
-				s.other = map[int]bool{}
-			}
-			s.other[e.Group] = true
-		}
-		return ReasonAttention
-	case len(e.Tokens) == 0 && s.other[e.Group]:
-		return ReasonAttention
 	case e.AdapterUnnamed:
 		return ReasonAdapter
 	case e.Tier >= NumTiers:
@@ -75,6 +65,9 @@ func (s *owner) admit(e *Event) Reason {
 }
 
 func (x *Index) store(s *owner, e *Event) Outcome {
+	if s.ofWindow(e) {
+		return x.storeWindow(s, e)
+	}
 	if reason := s.admit(e); reason != NoReason {
 		return Outcome{Reason: reason}
 	}
@@ -103,12 +96,17 @@ func (x *Index) store(s *owner, e *Event) Outcome {
 
 // learn takes from an event what it says of its owner.
 func (x *Index) learn(s *owner, e *Event) {
-	if s.blockSize == 0 {
+	fresh := s.blockSize == 0
+	if fresh {
 		s.blockSize = e.BlockSize
 		x.slots.Load().size[s.slot].Store(int64(e.BlockSize))
 	}
 	if !slices.Contains(s.full, e.Group) {
 		x.addGroup(s, e.Group)
+		fresh = true
+	}
+	if fresh && s.isHybrid() {
+		x.showGroups(s)
 	}
 }
 
@@ -241,7 +239,9 @@ func (x *Index) remove(s *owner, e *Event) Outcome {
 	switch {
 	case len(e.Hashes) == 0:
 		return Outcome{Reason: ReasonEmpty}
-	case e.Attention != FullAttention || s.other[e.Group]:
+	case s.window(e.Group) != nil:
+		return x.removeWindow(s, s.window(e.Group), e)
+	case e.Attention != FullAttention:
 		return Outcome{Reason: ReasonAttention}
 	case e.Tier >= NumTiers:
 		return Outcome{Reason: ReasonKind}
@@ -280,7 +280,7 @@ func judge(out Outcome) Outcome {
 // addGroup adds a full-attention group to an owner. With a second one, blocks
 // must be in both, so those that are known so far can't be used for now.
 func (x *Index) addGroup(s *owner, g int) {
-	delete(s.other, g)
+	x.dropWindow(s, g)
 	s.full = append(s.full, g)
 	if len(s.full) == 1 {
 		return

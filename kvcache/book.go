@@ -10,7 +10,8 @@ import (
 // that will produce them is on its way to o. A booking ends when an event
 // confirms the block, after ttl, or at the owner's capacity. Blocks that are
 // confirmed already are left alone. Booking again renews the ttl. A ttl of zero
-// or less does nothing.
+// or less does nothing. Of an owner that has windows beside full attention, a hit
+// may end where the booked prompt ends, and not before on the booking's account.
 //
 // It takes a few microseconds for a prompt of a thousand blocks that o holds or has
 // booked already, and some 60 ns for each block that is new.
@@ -41,6 +42,9 @@ func (x *Index) Book(o Owner, keys []Key, ttl time.Duration) {
 		}
 	}
 	x.trim(s)
+	if s.isHybrid() {
+		x.bookEnd(s, keys)
+	}
 	x.setDue()
 }
 

@@ -32,18 +32,26 @@ const (
 	Cleared
 )
 
-// Attention classifies the KV-cache group that an event belongs to. Only full
-// attention (and MLA) blocks make a prefix reusable from its start, so only
-// they are routed on.
+// Attention classifies the KV-cache group that an event belongs to. Blocks of full
+// attention (and MLA) make a prefix reusable from its start. An engine that has
+// other groups as well, a hybrid, reuses a prefix only up to where each of these
+// has what the next token sees.
 type Attention uint8
 
 // The attention classes. The zero value is full attention: engines that predate
 // the field have nothing else.
 const (
 	FullAttention Attention = iota
-	// OtherAttention is sliding-window, chunked, mamba, cross-attention, or a
-	// kind this version does not know.
+	// OtherAttention is chunked, cross-attention, or a kind this version does not
+	// know. A hit needs all of its blocks, which is more than an engine may want:
+	// what is known of such owners is Approximate.
 	OtherAttention
+	// WindowAttention is sliding-window attention: a hit needs the blocks that
+	// cover Event.Window less one token before its end.
+	WindowAttention
+	// StateAttention is mamba and the like: a hit needs the block that ends there,
+	// which holds the state.
+	StateAttention
 )
 
 // Extra is one piece of a block's identity beside its tokens: a multimodal item
@@ -67,7 +75,8 @@ type Event struct {
 	Parent    EngineHash
 	HasParent bool
 	// Tokens holds BlockSize token ids per hash. A Stored event without tokens
-	// is an offload placeholder: a copy in Tier of blocks announced before.
+	// is an offload placeholder: a copy in Tier of blocks announced before. With
+	// other than full attention there may be more tokens than the hashes have.
 	Tokens []uint32
 	// BlockSize is in tokens; 0 in a placeholder.
 	BlockSize int
@@ -85,6 +94,9 @@ type Event struct {
 	// Group is the engine's KV-cache group, 0 when it has only one.
 	Group     int
 	Attention Attention
+	// Window is the length of WindowAttention in tokens; 0 if unknown, which is as
+	// if it were longer than any prompt.
+	Window int
 }
 
 // Batch is what one event message carries.

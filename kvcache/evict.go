@@ -138,7 +138,8 @@ func (x *Index) clear(s *owner) {
 	x.orphans -= int64(len(s.orphans))
 	x.dropBookings(s)
 	s.over, s.alias, s.orphans, s.kids = nil, nil, nil, nil
-	s.full, s.counted, s.other = nil, nil, nil
+	s.full, s.counted = nil, nil
+	x.dropWindows(s)
 	s.blockSize = 0
 	s.placed, s.tracked = false, false
 	x.slots.Load().size[s.slot].Store(0)

@@ -29,6 +29,8 @@ func (x *Index) Check() error {
 	c.equal("pairs", c.pairs, x.pairs)
 	c.equal("blocks", c.blocks, x.blocks)
 	c.equal("bookings", c.booked, x.booked)
+	c.equal("windows", c.windowed, int(x.windowed))
+	c.equal("hybrids", c.hybrids, int(x.hybrids.Load()))
 	c.equal("orphans", c.orphans, int(x.orphans))
 	c.equal("stretches by covers", c.stretches, len(x.stretches.heap))
 	c.equal("stretches by owners", c.listed, len(x.stretches.heap))
@@ -61,6 +63,7 @@ type checker struct {
 	errs                           []error
 	used                           map[uint32]uint8 // pieces in use
 	pairs, blocks, booked, orphans int
+	hybrids, windowed              int
 	stretches, listed              int // found by covers and by owners
 	bytes                          int64
 }
@@ -252,7 +255,9 @@ func (c *checker) owner(s *owner) {
 		c.bytes += int64(n-1) * 8
 	}
 	c.bytes += int64(len(s.over))*overBytes + int64(aliases)*aliasBytes +
-		int64(len(s.orphans))*orphanBytes
+		int64(len(s.orphans))*orphanBytes + int64(s.inWindows())*windowBytes + int64(len(s.ends))*endBytes
+	c.windowed += s.inWindows()
+	c.hybrids += b2i(c.x.slots.Load().groups[s.slot].Load() != onlyFull)
 }
 
 // arena checks that every word is either free once or in use once.
@@ -325,6 +330,13 @@ func (x *Index) ApplyStarved(o Owner, e *Event) Outcome {
 	case e.Kind == Removed:
 		x.starve(true)
 		out = x.remove(s, e)
+	case e.Kind == Stored && s.ofWindow(e):
+		if g := x.learnWindow(s, e); g != nil && e.Tier == TierGPU && !e.AdapterUnnamed {
+			x.starve(true)
+			for _, h := range e.Hashes {
+				x.holdWindow(s, g, h, &out)
+			}
+		}
 	case e.Kind == Stored && s.admit(e) == NoReason && len(e.Tokens) == 0:
 		x.starve(true)
 		x.copyTo(s, e, &out)

@@ -15,16 +15,20 @@ type owner struct {
 	over map[hashGroup][NumTiers]uint32
 	// alias holds the hashes of a block beyond its first.
 	alias map[uint32][]EngineHash
-	// full are the groups of full attention, other those that are not, counted
-	// any but full[0] that appear in over.
+	// full are the groups of full attention, counted any but full[0] that appear in
+	// over.
 	full, counted []int
-	other         map[int]bool
-	orphans       map[EngineHash]orphan
-	kids          map[EngineHash]EngineHash
-	booked        bookings
-	capacity      int
-	pairs         int
-	blockSize     int
+	// windows are the groups that are not of full attention. opaque: there are more.
+	windows []window
+	opaque  bool
+	// ends are where prompts end that were booked after there were such groups.
+	ends      map[Key]bool
+	orphans   map[EngineHash]orphan
+	kids      map[EngineHash]EngineHash
+	booked    bookings
+	capacity  int
+	pairs     int
+	blockSize int
 	// events counts those applied since the owner joined or was last forgotten.
 	events uint64
 	// lost is what events gave the owner and the bounds took away.

@@ -30,7 +30,7 @@ import (
 
 // Index records which owner holds which block, in which tier. It is safe for
 // concurrent use: Match, Trust, Standing, Short, BlockSize and Resident take no lock,
-// everything else takes one for a short time. It starts no goroutine and needs no closing.
+// but for the Match of hybrid owners; everything else takes one for a short time. It starts no goroutine and needs no closing.
 //
 // Blocks are found by keys of our own; what an engine calls them matters only to
 // its own events.
@@ -41,8 +41,10 @@ type Index struct {
 	pages atomic.Pointer[runPages]
 	slots atomic.Pointer[slotTable]
 	due   atomic.Int64 // when the next booking ends, Unix nanoseconds; 0 for none
-	notes notePool
-	opts  Options
+	// hybrids counts the owners that have groups of other than full attention.
+	hybrids atomic.Int64
+	notes   notePool
+	opts    Options
 
 	mu  sync.Mutex
 	mem memory
@@ -57,9 +59,12 @@ type Index struct {
 	stretches       stretches
 	booking         []uint32 // stretches
 	adopting        []parent
+	pieces          []piece
+	pins            []cover // of pieces, while a hybrid's hit is shortened
 	blocks, pairs   int
 	booked          int
 	orphans         int64
+	windowed        int64 // entries of windows
 	lastAwait       int
 	gone            Counters
 	// places finds blocks that are no heads, while a snapshot is imported.
@@ -76,6 +81,7 @@ type slotTable struct {
 	short    []atomic.Uint32            // a Reason
 	size     []atomic.Int64
 	pairs    []atomic.Int64
+	groups   []atomic.Uint32 // onlyFull and so on
 }
 
 // holdersMax is how many owners can hold one run: as many covers as fit a chunk.
@@ -141,6 +147,7 @@ func (x *Index) Join(name string) Owner {
 	t.short[slot].Store(0)
 	t.size[slot].Store(0)
 	t.pairs[slot].Store(0)
+	t.groups[slot].Store(onlyFull)
 	t.ids[slot].Store(s.id.id)
 	return s.id
 }
@@ -153,7 +160,7 @@ func (x *Index) growSlots() {
 	n := max(8, 2*len(old.ids))
 	t := &slotTable{
 		make([]atomic.Uint64, n), make([]atomic.Pointer[Standing], n), make([]atomic.Uint32, n),
-		make([]atomic.Int64, n), make([]atomic.Int64, n),
+		make([]atomic.Int64, n), make([]atomic.Int64, n), make([]atomic.Uint32, n),
 	}
 	for i := range old.ids {
 		t.ids[i].Store(old.ids[i].Load())
@@ -161,6 +168,7 @@ func (x *Index) growSlots() {
 		t.short[i].Store(old.short[i].Load())
 		t.size[i].Store(old.size[i].Load())
 		t.pairs[i].Store(old.pairs[i].Load())
+		t.groups[i].Store(old.groups[i].Load())
 	}
 	x.slots.Store(t)
 }
@@ -251,6 +259,6 @@ func (x *Index) OwnerStats(o Owner) OwnerStats {
 	st := x.standingOf(s)
 	return OwnerStats{
 		Name: s.name, Pairs: s.pairs, Provisional: s.booked.blocks, Orphans: len(s.orphans), Missing: s.lost.copies,
-		Short: s.lost.why, BlockSize: s.blockSize, Trust: st.Trust, TrustReason: st.Reason, Counters: s.Counters,
+		Short: s.lost.why, BlockSize: s.blockSize, Windows: s.inWindows(), Trust: st.Trust, TrustReason: st.Reason, Counters: s.Counters,
 	}
 }

@@ -21,6 +21,12 @@ const (
 // allocates nothing, and waits for no writer unless writers move what it reads
 // again and again. Each block that it counts was resident at some time during
 // the call.
+//
+// Of a hybrid owner, one that has groups of other than full attention, the hit ends
+// where all of them allow it, and where a block is not in GPU memory; looking for
+// that takes the lock. A hit that ends at the prompt's last token can't be used to
+// its end, and may be of no use at all then. So give the keys of (tokens-1)/blockSize
+// blocks, of which the engine can use what it has.
 func (x *Index) Match(keys []Key, owners []Owner, hits []Hit) {
 	if due := x.due.Load(); due != 0 && x.opts.Now().UnixNano() >= due && x.mu.TryLock() {
 		x.expire(expireSome)
@@ -67,6 +73,9 @@ func (x *Index) match(keys []Key, owners []Owner, hits []Hit, places []uint16) {
 		x.mu.Lock()
 		x.tryMatch(keys, hits, places)
 		x.mu.Unlock()
+	}
+	if x.hybrids.Load() > 0 {
+		x.shorten(keys, owners, hits, places)
 	}
 	// Who left meanwhile may have a successor in its slot.
 	table = x.slots.Load()

@@ -48,7 +48,8 @@ const (
 	// ReasonEmpty: the event names no blocks.
 	ReasonEmpty
 	// ReasonAttention: the blocks belong to a sliding-window, mamba or other
-	// group that no prefix can be routed on.
+	// group and are not in GPU memory, or to a group that can't be followed. They
+	// lengthen no hit.
 	ReasonAttention
 	// ReasonLength: tokens, hashes and block size do not fit together.
 	ReasonLength

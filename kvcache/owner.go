@@ -61,6 +61,10 @@ type OwnerStats struct {
 	Short   Reason
 	// BlockSize is in tokens, 0 while unknown.
 	BlockSize int
+	// Windows are the blocks in GPU memory of groups that are not of full attention,
+	// over all such groups. They say where hits may end and are in no other figure
+	// but Missing, Stored, Removed and Repeated.
+	Windows int
 	// Trust and TrustReason are the owner's [Standing].
 	Trust       Trust
 	TrustReason string

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"time"
 
@@ -16,8 +15,8 @@ import (
 // for each owner its name and block size, its blocks with their keys, and the
 // engine's hashes with their copies by tier; its [Position], and a sum of what is
 // missing. Bookings and orphans are left out, as are trust and counters, owners of
-// which nothing is known or with names of more than 4 KiB, and the hashes of a block
-// beyond its eighth. For each owner of which a message is being applied, Export
+// which nothing is known, that are hybrids or have names of more than 4 KiB, and the
+// hashes of a block beyond its eighth. For each owner of which a message is being applied, Export
 // waits for its end, up to some 50 ms.
 //
 // It holds up no Match, and other writers for as long as it takes to copy one
@@ -164,7 +163,7 @@ func (x *Index) copyShare(n namesake, p *snapShare) {
 // writeShare writes what s holds, nil for an owner that left.
 func (x *Index) writeShare(s *owner, nth int, p *snapShare) {
 	p.reset()
-	if s == nil || len(s.full) == 0 || len(s.name) > snapNameMax || s.table.dir == nil && !s.placed {
+	if s == nil || len(s.full) == 0 || s.isHybrid() || len(s.name) > snapNameMax || s.table.dir == nil && !s.placed {
 		return
 	}
 	p.begin(snapOwner)
@@ -204,14 +203,11 @@ func (p *snapShare) owner(s *owner, nth int) {
 			p.counted = append(p.counted, g)
 		}
 	}
-	p.buf = append(p.buf, byte(len(s.full)), byte(len(p.counted)), byte(len(s.other)))
+	p.buf = append(p.buf, byte(len(s.full)), byte(len(p.counted)), 0)
 	for _, g := range s.full {
 		p.buf = binary.LittleEndian.AppendUint64(p.buf, uint64(int64(g)))
 	}
 	for _, g := range p.counted {
-		p.buf = binary.LittleEndian.AppendUint64(p.buf, uint64(int64(g)))
-	}
-	for _, g := range slices.Sorted(maps.Keys(s.other)) {
 		p.buf = binary.LittleEndian.AppendUint64(p.buf, uint64(int64(g)))
 	}
 	p.state(s)

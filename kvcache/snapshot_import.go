@@ -12,7 +12,8 @@ import (
 type ImportStats struct {
 	// Owners whose blocks were taken over.
 	Owners int
-	// Unknown are owners of the snapshot that have not joined.
+	// Unknown are owners of the snapshot that have not joined, or had groups of other
+	// than full attention, as older versions wrote them.
 	Unknown int
 	// Kept are owners whose own events, or whose trust, say more than a snapshot.
 	Kept int
@@ -213,7 +214,9 @@ func (im *snapImport) meet(o *importOwner, info *snapOwnerInfo) {
 	switch {
 	case s == nil:
 		im.stats.Unknown++
-	case s.events > 0 || s.blockSize != 0 || x.trustOf(s) == Exact:
+	case len(info.other) > 0: // without what its windows hold, nothing can be said
+		im.stats.Unknown++
+	case s.events > 0 || s.blockSize != 0 || s.isHybrid() || x.trustOf(s) == Exact:
 		im.stats.Kept++
 	default:
 		o.left, o.position, o.placed = false, info.position, info.placed
@@ -298,12 +301,6 @@ func (im *snapImport) taker(o *importOwner, info *snapOwnerInfo) *owner {
 	x.slots.Load().size[s.slot].Store(int64(info.blockSize))
 	for _, g := range info.full {
 		x.addGroup(s, g)
-	}
-	for _, g := range info.other {
-		if s.other == nil {
-			s.other = map[int]bool{}
-		}
-		s.other[g] = true
 	}
 	if s.lost = info.lost; s.lost.any() {
 		x.slots.Load().short[s.slot].Store(uint32(s.lost.why))

@@ -20,7 +20,9 @@ func (x *Index) Trust(o Owner) Trust { return x.Standing(o).Trust }
 // [Blind] without a reason for an owner that left. It is what SetStanding said,
 // except that an owner of which anything was lost at a bound is not [Exact]: it is
 // [Resyncing], a lower bound, and the reason is that of [Index.Short]. That ends
-// when nothing is missing any more.
+// when nothing is missing any more. Nor is one Exact that has a group of a kind of
+// attention that is not known, or none of full attention: that one is [Approximate],
+// because its engine may reuse more.
 func (x *Index) Standing(o Owner) Standing {
 	t, slot := x.slots.Load(), int(o.slot())
 	if !t.is(slot, o) {
@@ -42,6 +44,8 @@ func (t *slotTable) effective(slot int) Standing {
 		return Standing{}
 	case p.Trust == Exact && short != NoReason:
 		return Standing{Resyncing, short.String()}
+	case p.Trust == Exact && t.groups[slot].Load() == hybridGuess:
+		return Standing{Approximate, reasonGroups}
 	default:
 		return *p
 	}

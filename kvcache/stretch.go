@@ -130,6 +130,9 @@ func (x *Index) freeStretch(id uint32) {
 // endBooking ends the booking of a block of the open cover, which stays held.
 func (x *Index) endBooking(c *cover, off int) {
 	c.setBit(planeBooked, off, false)
+	if len(c.s.ends) > 0 {
+		x.dropEnd(c, off)
+	}
 	x.booked--
 	c.s.booked.blocks--
 	before := uint32(0)
@@ -209,6 +212,7 @@ func (x *Index) dropBookings(s *owner) {
 	}
 	x.booked -= s.booked.blocks
 	s.booked = bookings{}
+	x.dropEnds(s)
 	x.setDue()
 }
 

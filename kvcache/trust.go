@@ -30,7 +30,8 @@ package kvcache
 //  1. A router books what it sends there, or [Index.Import] took over a snapshot.
 //     This is the only change that the index makes itself, in Import. And it
 //     answers Resyncing instead of Exact for as long as [Index.Short] tells that
-//     one of its bounds made it lose blocks of the owner.
+//     one of its bounds made it lose blocks of the owner, and Approximate while it
+//     does not know what the owner's groups need.
 //  2. Events are heard, but not from a time on when the cache was empty.
 //  3. Events are heard from the first on, or there have been none yet.
 //  4. A replay closed the gap or proved the connection, the engine cleared its
@@ -48,7 +49,8 @@ type Trust uint8
 const (
 	// Blind: nothing is known. The initial state.
 	Blind Trust = iota
-	// Approximate: no events; residency is inferred from our own routing.
+	// Approximate: no events; residency is inferred from our own routing. Or events
+	// say what is held, and not what the engine can use of it; see [OtherAttention].
 	Approximate
 	// Suspect: events arrive, but the engine's reported cached tokens disagree
 	// with what the index predicts.

@@ -142,8 +142,8 @@ func (f *Follower) settle() {
 	for _, t := range f.targets {
 		trust, reason := f.judge(t)
 		f.stand(t, trust, reason)
-		if short := f.short(t); trust == kvcache.Exact && short != kvcache.NoReason {
-			trust, reason = kvcache.Resyncing, Reason(short.String()) // as the index has it of itself
+		if trust == kvcache.Exact {
+			trust, reason = f.asHeld(t)
 		}
 		if trust == t.trust && reason == t.reason {
 			continue
@@ -167,6 +167,22 @@ func (f *Follower) settle() {
 			f.cfg.OnTrust(Change{Rank: t.rank, Owner: t.owner, From: from, To: trust, Reason: reason})
 		}
 	}
+}
+
+// asHeld returns what becomes of Exact in an index that knows what it lacks, or
+// what it can't tell of an engine's groups.
+func (f *Follower) asHeld(t *target) (kvcache.Trust, Reason) {
+	if short := f.short(t); short != kvcache.NoReason {
+		return kvcache.Resyncing, Reason(short.String())
+	}
+	if x, ok := f.cfg.Index.(interface {
+		Standing(o kvcache.Owner) kvcache.Standing
+	}); ok {
+		if st := x.Standing(t.owner); st.Trust == kvcache.Approximate {
+			return st.Trust, Reason(st.Reason)
+		}
+	}
+	return kvcache.Exact, ReasonNone
 }
 
 // stand tells the index.

@@ -69,7 +69,7 @@ func CheckIndex(newIndex NewIndexFunc) error {
 	return errors.Join(all...)
 }
 
-func allIndexCases() []indexCase { return slices.Concat(indexCases, standingCases) }
+func allIndexCases() []indexCase { return slices.Concat(indexCases, standingCases, windowCases) }
 
 type indexCase struct {
 	name string

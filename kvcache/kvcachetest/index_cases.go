@@ -232,17 +232,6 @@ var indexCases = []indexCase{
 		w.apply(o, e, ignored, kvcache.ReasonAdapter)
 		w.expect(o, "ab", 0)
 	}},
-	{"other attention is skipped, removals too", func(w *indexWorld) {
-		o := w.Join("a")
-		window := func(e *kvcache.Event) { e.Attention, e.Group = kvcache.OtherAttention, 1 }
-		w.do(o, stored(0, "ab"))
-		w.apply(o, with(stored(0, "abcd"), window), ignored, kvcache.ReasonAttention)
-		w.expect(o, "abcd", 2)
-		w.apply(o, with(removed("ab"), inGroup(1)), ignored, kvcache.ReasonAttention)
-		w.expect(o, "abcd", 2)
-		w.apply(o, removed("b"), applied, none)
-		w.expect(o, "abcd", 1)
-	}},
 	{"every full-attention group must hold a block", func(w *indexWorld) {
 		o := w.Join("a")
 		w.do(o, stored(0, "abc"), with(stored(0, "abc"), inGroup(3)))

@@ -33,7 +33,8 @@ type modelOwner struct {
 	orphans   int
 	held      map[kvcache.Key][]kvcache.EngineHash // known entries by own key
 	full      map[int]bool                         // full-attention groups seen
-	other     map[int]bool                         // groups that are not
+	windows   map[int]*modelWindow                 // groups that are not
+	opaque    bool                                 // more of these than can be followed
 	booked    map[kvcache.Key]modelBooking
 	bookings  uint64 // numbers bookings, so that the least recent can be found
 	capacity  int
@@ -107,7 +108,7 @@ func (s *modelOwner) reset() {
 	s.blockSize, s.orphans = 0, 0
 	s.entries = map[kvcache.EngineHash]*modelEntry{}
 	s.held = map[kvcache.Key][]kvcache.EngineHash{}
-	s.full, s.other = map[int]bool{}, map[int]bool{}
+	s.full, s.windows, s.opaque = map[int]bool{}, map[int]*modelWindow{}, false
 	s.booked = map[kvcache.Key]modelBooking{}
 	s.lost, s.short, s.placed = map[lostCopy]int{}, kvcache.NoReason, false
 }
@@ -140,6 +141,9 @@ func (m *Model) Apply(o kvcache.Owner, e *kvcache.Event) kvcache.Outcome {
 }
 
 func (s *modelOwner) store(e *kvcache.Event, maxOrphans int) kvcache.Outcome {
+	if s.ofWindow(e) {
+		return s.storeWindow(e)
+	}
 	if reason := s.admit(e); reason != kvcache.NoReason {
 		return kvcache.Outcome{Reason: reason}
 	}
@@ -160,7 +164,7 @@ func (s *modelOwner) store(e *kvcache.Event, maxOrphans int) kvcache.Outcome {
 	}
 	s.blockSize = e.BlockSize
 	s.full[e.Group] = true
-	delete(s.other, e.Group)
+	delete(s.windows, e.Group)
 	parent := e.Parent
 	for i, h := range e.Hashes {
 		var extras []kvcache.Extra
@@ -237,13 +241,6 @@ func (s *modelOwner) admit(e *kvcache.Event) kvcache.Reason {
 	switch {
 	case len(e.Hashes) == 0:
 		return kvcache.ReasonEmpty
-	case e.Attention != kvcache.FullAttention:
-		if !s.full[e.Group] {
-			s.other[e.Group] = true
-		}
-		return kvcache.ReasonAttention
-	case len(e.Tokens) == 0 && s.other[e.Group]:
-		return kvcache.ReasonAttention
 	case e.AdapterUnnamed:
 		return kvcache.ReasonAdapter
 	case len(e.Tokens) == 0:
@@ -308,7 +305,9 @@ func (s *modelOwner) remove(e *kvcache.Event) kvcache.Outcome {
 	switch {
 	case len(e.Hashes) == 0:
 		return kvcache.Outcome{Reason: kvcache.ReasonEmpty}
-	case e.Attention != kvcache.FullAttention || s.other[e.Group]:
+	case s.windows[e.Group] != nil:
+		return s.removeWindow(e)
+	case e.Attention != kvcache.FullAttention:
 		return kvcache.Outcome{Reason: kvcache.ReasonAttention}
 	}
 	var out kvcache.Outcome
@@ -393,6 +392,12 @@ func (m *Model) Match(keys []kvcache.Key, owners []kvcache.Owner, hits []kvcache
 		if s := m.owners[o]; s != nil {
 			s.expire(now)
 			hits[i] = s.match(keys)
+			if n := int(hits[i].Blocks); s.hybrid() {
+				for n > 0 && (len(s.full) == 0 || s.opaque || !s.usable(keys, n)) {
+					n--
+				}
+				hits[i] = s.match(keys[:n])
+			}
 		}
 	}
 }
@@ -452,7 +457,7 @@ func (m *Model) OwnerStats(o kvcache.Owner) kvcache.OwnerStats {
 	st := s.effective()
 	return kvcache.OwnerStats{
 		Name: s.name, Pairs: len(s.pairs()), Provisional: len(s.booked), Orphans: s.orphans, Missing: s.missing(),
-		Short: s.short, BlockSize: s.blockSize, Trust: st.Trust, TrustReason: st.Reason, Counters: s.Counters,
+		Short: s.short, BlockSize: s.blockSize, Windows: s.inWindows(), Trust: st.Trust, TrustReason: st.Reason, Counters: s.Counters,
 	}
 }
 

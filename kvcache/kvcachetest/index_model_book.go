@@ -12,6 +12,9 @@ import (
 type modelBooking struct {
 	expiry time.Time
 	number uint64
+	// end: a prompt that was booked ends here, so that the engine will have the
+	// windows before it.
+	end bool
 }
 
 // Book is [kvcache.Index.Book].
@@ -25,7 +28,7 @@ func (m *Model) Book(o kvcache.Owner, keys []kvcache.Key, ttl time.Duration) {
 	now := m.opts.Now()
 	s.expire(now)
 	// From the last to the first, so that a prompt's end leaves before its start.
-	for _, k := range slices.Backward(keys) {
+	for i, k := range slices.Backward(keys) {
 		if _, ok := s.tier(k); ok {
 			continue
 		}
@@ -33,7 +36,8 @@ func (m *Model) Book(o kvcache.Owner, keys []kvcache.Key, ttl time.Duration) {
 			s.Booked++
 		}
 		s.bookings++
-		s.booked[k] = modelBooking{now.Add(ttl), s.bookings}
+		end := s.booked[k].end || s.hybrid() && i == len(keys)-1
+		s.booked[k] = modelBooking{now.Add(ttl), s.bookings, end}
 	}
 	s.trim(m.opts.MaxProvisional)
 }

@@ -71,9 +71,14 @@ type duel struct {
 	owners  []duelOwner
 	left    []duelOwner // a few that have gone
 	steps   int
+	joined  int
 }
 
-type duelOwner struct{ model, index kvcache.Owner }
+type duelOwner struct {
+	model, index kvcache.Owner
+	// window is which of duelWindows it has, or nil.
+	window *kvcache.Event
+}
 
 // duelPath is a prompt: a scope, some blocks of a spine that all prompts share,
 // and a few of its own.
@@ -154,7 +159,11 @@ func (d *duel) group(owner int) int {
 }
 
 func (d *duel) join() {
-	o := duelOwner{d.model.Join("o"), d.index.Join("o")}
+	o := duelOwner{model: d.model.Join("o"), index: d.index.Join("o")}
+	if n := d.joined % duelOwners; n < len(duelWindows) {
+		o.window = &duelWindows[n]
+	}
+	d.joined++
 	d.owners = append(d.owners, o)
 	d.model.SetTrust(o.model, kvcache.Exact)
 	d.index.SetTrust(o.index, kvcache.Exact)
@@ -167,11 +176,20 @@ func (d *duel) step() error {
 	o := d.owners[n]
 	switch op := d.rnd.IntN(1000); {
 	case op < 400:
-		return d.compareApply(o, d.randomStore(n))
+		e := d.randomStore(n)
+		if o.window != nil && e.Attention == kvcache.FullAttention {
+			if err := d.compareApply(o, d.window(o.window, e)); err != nil {
+				return err
+			}
+		}
+		return d.compareApply(o, e)
 	case op < 700:
 		return d.compareApply(o, d.randomRemove(n))
 	case op < 900:
-		d.randomBook(o)
+		// What forgets a block may book it again, and then predicts windows there.
+		if !d.forgets || o.window == nil {
+			d.randomBook(o)
+		}
 	case op < 950:
 		d.now = d.now.Add(time.Duration(d.rnd.IntN(2000)) * time.Millisecond)
 	case op < 954:
@@ -230,14 +248,16 @@ func (d *duel) randomStore(owner int) *kvcache.Event {
 		e.Parent, e.HasParent = hashes[from-1], true
 	}
 	odd := d.rnd.IntN(120)
-	if d.forgets && odd >= 8 {
+	if d.forgets && odd >= 6 {
 		odd = 119
 	}
 	switch odd {
 	case 0, 1, 2, 3, 4, 5:
 		e.Tokens, e.BlockSize, e.Tier = nil, 0, kvcache.TierCPU
 	case 6:
-		e.Attention, e.Group = kvcache.OtherAttention, 2
+		if d.rnd.IntN(8) == 0 {
+			e.Attention, e.Group = kvcache.OtherAttention, 2
+		}
 	case 7:
 		e.AdapterUnnamed = true
 	case 8:
@@ -258,6 +278,30 @@ func (d *duel) randomStore(owner int) *kvcache.Event {
 	return e
 }
 
+// duelWindows are the groups beside full attention that some owners have.
+var duelWindows = [...]kvcache.Event{
+	{Attention: kvcache.WindowAttention, Window: 2*duelBlock + 1, BlockSize: duelBlock},
+	{Attention: kvcache.StateAttention, BlockSize: 2 * duelBlock},
+}
+
+// window returns an event of such a group that goes with one of full attention: it
+// has the last blocks, or some.
+func (d *duel) window(g, full *kvcache.Event) *kvcache.Event {
+	e := *full
+	e.Attention, e.Window, e.Group, e.Tier = g.Attention, g.Window, windowGroup, kvcache.TierGPU
+	if len(e.Tokens) > 0 {
+		e.BlockSize = g.BlockSize
+	}
+	e.Hashes = e.Hashes[max(0, len(e.Hashes)-d.rnd.IntN(6)):]
+	if d.rnd.IntN(500) == 0 && !d.forgets {
+		e.Window++ // never heard of
+	}
+	return &e
+}
+
+// windowGroup is the group that duelWindows are of.
+const windowGroup = 3
+
 func (d *duel) randomRemove(owner int) *kvcache.Event {
 	p := d.path()
 	hashes := d.hashes(p.keys(), d.variant())
@@ -276,6 +320,8 @@ func (d *duel) randomRemove(owner int) *kvcache.Event {
 	group := d.group(owner)
 	if d.rnd.IntN(100) == 0 {
 		group = 2
+	} else if d.owners[owner].window != nil && d.rnd.IntN(3) == 0 {
+		group = windowGroup
 	}
 	return &kvcache.Event{Kind: kvcache.Removed, Hashes: hashes, Tier: d.tier(), Group: group}
 }

@@ -43,6 +43,9 @@ func (s *modelOwner) effective() kvcache.Standing {
 	if s.standing.Trust == kvcache.Exact && s.short != kvcache.NoReason {
 		return kvcache.Standing{Trust: kvcache.Resyncing, Reason: s.short.String()}
 	}
+	if s.standing.Trust == kvcache.Exact && s.guess() {
+		return kvcache.Standing{Trust: kvcache.Approximate, Reason: "attention of unknown kind"}
+	}
 	return s.standing
 }
 

@@ -77,7 +77,7 @@ func (r era) says(what string) kvcache.Event {
 		}
 	case "window":
 		if r.groups {
-			e.Group, e.Attention = 1, kvcache.OtherAttention
+			e.Group, e.Attention, e.Window = 1, kvcache.WindowAttention, 8
 		}
 	case "digests":
 		e.Hashes, e.Tokens = hashes{a}, ids(1, 4)

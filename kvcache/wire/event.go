@@ -27,6 +27,7 @@ const (
 	fieldExtraKeys
 	fieldGroup
 	fieldSpecKind
+	fieldWindow
 	fieldSalt
 	fieldLocality
 )
@@ -55,6 +56,8 @@ func storedAt(place int) field {
 		return fieldGroup
 	case 9:
 		return fieldSpecKind
+	case 10:
+		return fieldWindow
 	default:
 		return fieldOther
 	}
@@ -95,6 +98,8 @@ func storedField(key []byte) field {
 		return fieldGroup
 	case "kv_cache_spec_kind":
 		return fieldSpecKind
+	case "kv_cache_spec_sliding_window":
+		return fieldWindow
 	case "cache_salt":
 		return fieldSalt
 	case "locality":
@@ -130,6 +135,7 @@ type draft struct {
 	extraKeys int // where in the payload
 	group     int
 	attention kvcache.Attention
+	window    int
 	salt      string
 }
 
@@ -286,6 +292,8 @@ func (d *Decoder) readField(f *draft, what field) result {
 		return d.readInt(&f.group, true)
 	case fieldSpecKind:
 		return d.readSpecKind(f)
+	case fieldWindow:
+		return d.readInt(&f.window, true)
 	case fieldSalt:
 		return d.readString(&f.salt)
 	case fieldLocality:

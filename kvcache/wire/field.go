@@ -260,11 +260,16 @@ func (d *Decoder) readSpecKind(f *draft) result {
 }
 
 // attentionOf maps the kind of a KV-cache group. vLLM's "unknown" is a layout
-// that it can't name itself; that is no ground for claiming a reusable prefix.
+// that it can't name itself; that is no ground for claiming a reusable prefix. Nor
+// are chunks, whose length events do not tell.
 func attentionOf(spec []byte) kvcache.Attention {
 	switch string(spec) {
 	case "full_attention", "mla_attention", "sink_full_attention":
 		return kvcache.FullAttention
+	case "sliding_window", "sliding_window_mla":
+		return kvcache.WindowAttention
+	case "mamba":
+		return kvcache.StateAttention
 	default:
 		return kvcache.OtherAttention
 	}

@@ -158,8 +158,8 @@ func TestAttention(t *testing.T) {
 	for spec, attention := range map[any]kvcache.Attention{
 		nil: kvcache.FullAttention, "full_attention": kvcache.FullAttention,
 		"mla_attention": kvcache.FullAttention, "sink_full_attention": kvcache.FullAttention,
-		"sliding_window": kvcache.OtherAttention, "sliding_window_mla": kvcache.OtherAttention,
-		"mamba": kvcache.OtherAttention, "chunked_local_attention": kvcache.OtherAttention,
+		"sliding_window": kvcache.WindowAttention, "sliding_window_mla": kvcache.WindowAttention,
+		"mamba": kvcache.StateAttention, "chunked_local_attention": kvcache.OtherAttention,
 		"encoder_only_attention": kvcache.OtherAttention, "cross_attention": kvcache.OtherAttention,
 		"unknown": kvcache.OtherAttention, "invented_tomorrow": kvcache.OtherAttention,
 	} {
@@ -167,10 +167,19 @@ func TestAttention(t *testing.T) {
 		assert.Equal(t, attention, e.Attention, "%v", spec)
 		assert.Equal(t, 1, e.Group)
 	}
-	// A window whose hashes don't cover its tokens still arrives, to be counted.
-	e := one(t, arr{"BlockStored", arr{1}, nil, tokens(1, 12), 4, nil, "GPU", nil, arr{nil, nil, nil}, 1, "sliding_window"})
-	assert.Equal(t, kvcache.OtherAttention, e.Attention)
-	assert.Len(t, e.Hashes, 1)
+	// A window whose hashes don't cover its tokens still arrives.
+	for _, shape := range []any{
+		arr{"BlockStored", arr{1}, nil, tokens(1, 12), 4, nil, "GPU", nil, arr{nil, nil, nil}, 1, "sliding_window", 64},
+		obj{
+			"type", "BlockStored", "block_hashes", arr{1}, "parent_block_hash", nil, "token_ids", tokens(1, 12), "block_size", 4,
+			"kv_cache_spec_sliding_window", 64, "group_idx", 1, "kv_cache_spec_kind", "sliding_window",
+		},
+	} {
+		e := one(t, shape)
+		assert.Equal(t, kvcache.WindowAttention, e.Attention)
+		assert.Equal(t, 64, e.Window)
+		assert.Len(t, e.Hashes, 1)
+	}
 }
 
 func TestPlaceholders(t *testing.T) {

@@ -35,9 +35,10 @@ func (d *Decoder) readStored(h head) result {
 	switch {
 	case len(f.tokens) == 0:
 		e.Tokens, e.BlockSize = nil, 0 // an offload placeholder, known by hash alone
-	case f.attention == kvcache.OtherAttention:
+	case f.attention != kvcache.FullAttention:
 		// Windows leave out blocks that the tokens cover. Nothing is matched on
-		// them, so nothing has to align.
+		// their tokens, so nothing has to align.
+		e.Window = f.window
 	case uint64(f.blockSize)*uint64(len(f.hashes)) != uint64(len(f.tokens)):
 		return readBad
 	case f.has(fieldExtraKeys):

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/hex"
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
@@ -155,7 +156,7 @@ func (d *TRTLLMDecoder) event(b *TRTLLMBatch, ev *trtEvent) {
 	}
 	base := kvcache.Event{}
 	if ev.window < d.window {
-		base.Attention, base.Group = kvcache.OtherAttention, 1
+		base.Attention, base.Group = kvcache.OtherAttention, int(min(max(ev.window, 1), math.MaxInt32))
 	}
 	if ev.group >= 0 {
 		base.Group = ev.group

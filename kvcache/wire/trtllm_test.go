@@ -153,7 +153,7 @@ func TestTRTLLMWindows(t *testing.T) {
 	small := strings.Replace(trtStored(1, "null", trtBlockOf("1", 0, "", 1, 2, 3, 4)), `"window_size":100`, `"window_size":16`, 1)
 	out := trtDecode(t, &d, small, `{"event_id":2,"data":{"type":"created"},"window_size":100}`)
 	assert.Equal(t, kvcache.OtherAttention, out[0].Events[0].Attention)
-	assert.Equal(t, 1, out[0].Events[0].Group)
+	assert.Equal(t, 16, out[0].Events[0].Group)
 	out = trtDecode(t, &d, small, trtStored(2, "null", trtBlockOf("2", 0, "", 1, 2, 3, 4)))
 	assert.Equal(t, kvcache.OtherAttention, out[0].Events[0].Attention)
 	assert.Equal(t, kvcache.FullAttention, out[0].Events[1].Attention)
