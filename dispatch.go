@@ -25,12 +25,15 @@ func (r *Router) serveOne() bool {
 	q, now := r.queue, r.opts.now()
 	q.promised = q.promised[:0]
 	order, idle, free := q.ordered(now), idle{r: r}, lookFree
+	if q.opts.Hold == 0 {
+		// For them there is nobody. They must not take the turns of those for whom there
+		// may be: many that wait for one model keep nobody from another.
+		order = slices.DeleteFunc(order, func(i int) bool { return !idle.any(q.waiters[i].s.parsed.model) })
+	}
 	turns := q.longUnseen(order[min(lookFirst, len(order)):])
 	for place, i := range order {
 		w := q.waiters[i]
 		switch {
-		case q.opts.Hold == 0 && !idle.any(w.s.parsed.model):
-			continue
 		case place < lookFirst || slices.Contains(turns, w):
 		case free > 0 && !w.wants.busy():
 			free--
@@ -78,7 +81,8 @@ func (q *queue) longUnseen(places []int) []*waiter {
 // busy reports whether the rank has a prompt to compute.
 func (p *promise) busy() bool { return p.member.InFlight(p.rank).PrefillRequests > 0 }
 
-// idle tells whether some rank for a model has no prompt to compute: looking is
+// idle tells whether some rank for a model takes requests and has no prompt to
+// compute: looking is
 // much cheaper than evaluating.
 type idle struct {
 	r     *Router
@@ -93,6 +97,9 @@ func (d *idle) any(model string) bool {
 	}
 	d.model, d.known, d.found = model, true, false
 	for _, m := range d.r.fleet.Snapshot().ForModel(model) {
+		if !m.Routable() {
+			continue
+		}
 		for rank := range m.Ranks() {
 			if m.InFlight(rank).PrefillRequests == 0 {
 				d.found = true

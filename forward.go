@@ -216,15 +216,25 @@ func leastLoaded(members, tried []*fleet.Member) *fleet.Member {
 		if !m.Routable() || slices.Contains(tried, m) {
 			continue
 		}
-		n := 0
-		for rank := range m.Ranks() {
-			n += m.InFlight(rank).Requests
+		if best != nil && computesOnly(m) != computesOnly(best) {
+			if computesOnly(best) {
+				best, least = m, load(m)
+			}
+			continue // who only computes prompts is asked if there is nobody else
 		}
-		if best == nil || n < least {
+		if n := load(m); best == nil || n < least {
 			best, least = m, n
 		}
 	}
 	return best
+}
+
+// load is the requests in flight on all ranks.
+func load(m *fleet.Member) (n int) {
+	for rank := range m.Ranks() {
+		n += m.InFlight(rank).Requests
+	}
+	return n
 }
 
 func mediaType(h http.Header) string {

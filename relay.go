@@ -84,6 +84,16 @@ func (r *Router) relays(s *Selection, ev *evaluation, members []*fleet.Member, q
 	ev.Relay = &ev.relay
 }
 
+// relayedBy corrects who computes the prompt for candidates, after the policy was
+// asked in earnest.
+func (ev *evaluation) relayedBy(name string) {
+	for i := range ev.Candidates {
+		if c := &ev.Candidates[i]; c.PrefillOn != "" {
+			c.PrefillOn = name
+		}
+	}
+}
+
 // computesOnly reports whether a worker serves no request to its end.
 func computesOnly(m *fleet.Member) bool { return m.Worker().Role == fleet.RolePrefill }
 
@@ -125,7 +135,7 @@ func (s *Selection) Prefill() (Target, []byte, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.attempt.relay
-	if l == nil || l.handed || s.ended {
+	if l == nil || l.handed || s.ended || s.attempt.ttft != 0 {
 		return Target{}, nil, false
 	}
 	var e jsonscan.Edit
@@ -166,12 +176,12 @@ func (s *Selection) Prefilled(answer []byte) error {
 }
 
 // handOver ends the leg that computed the prompt and returns it; false if there is
-// none, or if it fails.
+// none, if the answer has begun without it, or if it fails.
 func (s *Selection) handOver(params []byte, reported Usage) (done leg, ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.attempt.relay
-	if l == nil || l.handed || s.ended {
+	if l == nil || l.handed || s.ended || s.attempt.ttft != 0 {
 		return leg{}, false, nil
 	}
 	var e jsonscan.Edit
@@ -201,7 +211,8 @@ func (s *Selection) alone() {
 	defer s.mu.Unlock()
 	if l := s.attempt.relay; l != nil && !l.handed && !s.ended {
 		l.booking.End()
-		s.attempt.relay = nil
+		s.attempt.relay, s.attempt.otherwise = nil, true
+		s.router.freed()
 	}
 }
 

@@ -345,6 +345,7 @@ func (r *Router) commit(s *Selection, ev *evaluation, number int) uint64 {
 			if before.Choose(&q, r.opts.policy); len(before.Plan.Order) == 0 {
 				return 0
 			}
+			ev.relayedBy(before.Candidates[before.Plan.Order[0]].Name)
 		}
 	}
 	r.book(s, ev, number)

@@ -68,7 +68,9 @@ type attempt struct {
 	started time.Time
 	relay   *relay      // who computes the prompt for it; nil if it does so itself
 	assumed *time.Timer // ends the prefill of a request whose first token nobody sees
-	ttft    time.Duration
+	// otherwise: it goes another way than was predicted, and tells nothing about that.
+	otherwise bool
+	ttft      time.Duration
 	// cancel ends the request on its way to the worker, for a Transport whose
 	// caller forgot it; nil if somebody else sends.
 	cancel context.CancelCauseFunc
@@ -152,7 +154,7 @@ func (s *Selection) FirstToken() {
 	s.router.freed()
 	s.router.keep(s, &s.attempt.leg)
 	s.forget()
-	if s.attempt.number == 1 && (s.attempt.relay == nil || s.attempt.relay.handed) {
+	if s.attempt.number == 1 && !s.attempt.otherwise && (s.attempt.relay == nil || s.attempt.relay.handed) {
 		s.router.predictor.Observe(&s.attempt.features, max(now.Sub(s.attempt.began), 1))
 	}
 }

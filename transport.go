@@ -309,18 +309,23 @@ func (t *Transport) outgoing(req *http.Request, sel *Selection) (out *http.Reque
 	out = readdress(req, target.URL)
 	// The body is here already, so there is nothing to wait for.
 	out.Header.Del("Expect")
-	// A worker that restarted has closed connections that we keep for it, which
-	// shows only after the request was written. What another worker may be asked
-	// instead, this one may be asked again: a key without value lets net/http do
-	// so over a new connection, and is not sent.
-	if _, ok := out.Header["X-Idempotency-Key"]; !ok {
-		out.Header["X-Idempotency-Key"] = nil
-	}
+	repeatOnceMore(out.Header)
 	// Usage and the first token are read from the body as it passes.
 	out.Header.Set("Accept-Encoding", "identity")
 	maps.Copy(out.Header, target.Header)
 	setBody(out, body)
 	return out, swallow
+}
+
+// repeatOnceMore lets net/http send a request again over a new connection. A worker
+// that restarted has closed connections that we keep for it, which shows only
+// after the request was written. What another worker may be asked instead, this one
+// may be asked again: a key without value says so to net/http, and is not sent.
+func repeatOnceMore(h http.Header) {
+	const key = "X-Idempotency-Key"
+	if _, ok := h[key]; !ok {
+		h[key] = nil
+	}
 }
 
 // askForUsage sets stream_options.include_usage in a streaming OpenAI request

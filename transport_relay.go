@@ -31,6 +31,7 @@ func (t *Transport) prefill(ctx context.Context, req *http.Request, sel *Selecti
 	member := sel.computes()
 	out := readdress(req.WithContext(ctx), target.URL)
 	out.Header.Del("Expect")
+	repeatOnceMore(out.Header)
 	out.Header.Set("Accept-Encoding", "identity")
 	out.Header.Set("Accept", "application/json")
 	maps.Copy(out.Header, target.Header)

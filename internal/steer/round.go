@@ -121,7 +121,12 @@ func (r *Round) Reset() {
 	r.Candidates, r.Features = r.Candidates[:0], r.Features[:0]
 	r.Predictions, r.Indexed, r.home = r.Predictions[:0], r.Indexed[:0], r.home[:0]
 	r.before = r.before[:0]
-	// A Policy that leaves the plan alone rejects; it must not get another's.
+	r.forgetPlan()
+}
+
+// forgetPlan: a Policy that leaves the plan alone rejects; it must not get another's,
+// nor that of its own answer before.
+func (r *Round) forgetPlan() {
 	r.Plan.Rule, r.Plan.Order, r.Plan.Dropped = "", r.Plan.Order[:0], r.Plan.Dropped[:0]
 }
 
@@ -222,6 +227,7 @@ func (r *Round) Choose(q *Prompt, p policy.Policy) {
 		Model: q.Model, API: q.API, PromptTokens: q.Tokens, Attempt: max(q.Attempt, 1), DryRun: q.DryRun,
 		Prefill: q.Prefill, Tenant: q.Tenant, Priority: q.Priority, Session: q.Session, TargetTTFT: q.TargetTTFT, TargetITL: q.TargetITL,
 	}
+	r.forgetPlan()
 	p.Evaluate(&r.req, r.Candidates, &r.Plan)
 	if q.TargetTTFT > 0 || q.TargetITL > 0 {
 		r.target(q)
