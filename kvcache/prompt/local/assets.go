@@ -13,10 +13,30 @@ import (
 	"github.com/kvsteer/kvsteer/kvcache/prompt/tokenizer"
 )
 
-// encoder is what is needed of a tokenizer.
-type encoder interface {
+// Tokenizer is what is needed of a tokenizer, whoever makes it: that of package
+// tokenizer, or kvcache/hftok's. It must be safe for concurrent use.
+type Tokenizer interface {
+	// Encode appends the ids of text to dst, with the special tokens that the file
+	// puts around a text if addSpecial.
 	Encode(dst []uint32, text string, addSpecial bool) ([]uint32, error)
+	// Token is the spelling of an id.
 	Token(id uint32) (string, bool)
+}
+
+// newTokenizer makes the tokenizer of a tokenizer.json.
+func newTokenizer(text []byte, o *Options) (Tokenizer, error) {
+	t, err := tokenizer.Load(text, tokenizer.Options{CacheBytes: o.CacheBytes})
+	switch {
+	case err == nil:
+		return t, nil
+	case o.Unsupported == nil || !errors.Is(err, tokenizer.ErrUnsupported):
+		return nil, err
+	}
+	other, otherErr := o.Unsupported(text)
+	if otherErr != nil {
+		return nil, errors.Join(err, otherErr)
+	}
+	return other, nil
 }
 
 // assets are one model's files, ready to use. They are immutable.
@@ -28,7 +48,7 @@ type assets struct {
 	stamps    []stamp
 	dir       string // resolved
 	specials  []namedSpecial
-	tokenizer encoder
+	tokenizer Tokenizer
 	// plain renders requests without tools, tools those with; both nil when the
 	// model has no chat template.
 	plain, tools *chatTemplate
@@ -86,7 +106,7 @@ func build(m Model, f *files, o *Options) (*assets, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.tokenizer, err = tokenizer.Load(text, tokenizer.Options{CacheBytes: o.CacheBytes}); err != nil {
+	if a.tokenizer, err = newTokenizer(text, o); err != nil {
 		return nil, fmt.Errorf("local: %s: %w", fileTokenizer, err)
 	}
 	if m.TemplateKwargs != "" {

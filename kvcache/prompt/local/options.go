@@ -60,6 +60,11 @@ type Options struct {
 	// CacheBytes bounds each model's tokenizer cache. 0: the tokenizer's default.
 	// Negative: no cache.
 	CacheBytes int64
+	// Unsupported makes a tokenizer of a tokenizer.json that package tokenizer does
+	// not support, such as one of a Unigram model: by kvcache/hftok, for example. One
+	// that holds memory of its own must free it when it is forgotten. Nil: such files
+	// are refused.
+	Unsupported func(tokenizerJSON []byte) (Tokenizer, error)
 	// Logger hears of reloads and of files that can't be used. Nil: nobody does.
 	Logger *slog.Logger
 	// Now is the clock that templates see. Nil: time.Now.
