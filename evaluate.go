@@ -217,7 +217,7 @@ func (r *Router) book(s *Selection, ev *evaluation, number int) {
 		// Nobody will see its first token; without a guess its prefill would weigh on
 		// the worker until the whole answer is there.
 		booking := a.booking
-		a.assumed = time.AfterFunc(2*ev.Candidates[i].PredictedTTFT, func() {
+		a.assumed = time.AfterFunc(twice(ev.Candidates[i].PredictedTTFT), func() {
 			booking.FirstToken()
 			r.freed()
 		})
@@ -234,7 +234,14 @@ func (r *Router) expectedFor(l *leg, first time.Duration) time.Duration {
 	if load == nil || l.member.InFlight(l.rank).PrefillTokens > load.Total.CapacityTokens/max(l.member.Ranks(), 1) {
 		return r.opts.bookTTL
 	}
-	return max(r.opts.bookTTL, 2*first)
+	return max(r.opts.bookTTL, twice(first))
+}
+
+// twice the time to first token is when it is late. A predictor may say "never" with
+// the longest Duration, of which there is no double.
+func twice(first time.Duration) time.Duration {
+	const most = 24 * time.Hour
+	return 2 * min(first, most)
 }
 
 // bookLeg books what candidate i of ev would have to do.

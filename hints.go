@@ -78,6 +78,16 @@ func keyOf(parts ...string) uint64 {
 	return max(d.Sum64(), 1)
 }
 
+// account is the tenant's name in the line, which keeps it for longer than the
+// request lives: a long one is replaced by what stands for it.
+func (h *hints) account() string {
+	const most, hex = 64, 16
+	if len(h.tenant) <= most {
+		return h.tenant
+	}
+	return strconv.FormatUint(keyOf(h.tenant), hex)
+}
+
 // sessionKey stands for the request's session, 0 if it has none. Sessions of
 // different tenants and models are different ones, whatever they are called.
 func (p *parsed) sessionKey() uint64 {

@@ -1,7 +1,10 @@
 package kvsteer
 
 import (
+	"math"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,4 +25,21 @@ func TestSessionsAreForgotten(t *testing.T) {
 	require.Zero(t, s.home(1))
 	require.Equal(t, place{at, 1}, s.home(maxSessions/2+2))
 	require.Equal(t, place{at, 1}, s.home(maxSessions+1))
+}
+
+// What is kept of tenants does not depend on how long their names are.
+func TestAccountsHaveShortNames(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 1<<20)
+	for _, tenant := range []string{"", "a", long, long + "y"} {
+		require.LessOrEqual(t, len((&hints{tenant: tenant}).account()), 64)
+	}
+	require.Equal(t, "a", (&hints{tenant: "a"}).account())
+	require.NotEqual(t, (&hints{tenant: long}).account(), (&hints{tenant: long + "y"}).account())
+}
+
+func TestTwiceNever(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, 2*time.Second, twice(time.Second))
+	require.Equal(t, 48*time.Hour, twice(math.MaxInt64))
 }

@@ -127,7 +127,8 @@ func WithEncoder(e *prompt.Encoder) Option {
 	return optionFunc(func(o *options) { o.encoder = e })
 }
 
-// WithPolicy sets the policy. The default is [policy.Default].
+// WithPolicy sets the policy. The default is [policy.Default]. It is asked while a
+// lock is held: it must not block, nor call the Router.
 func WithPolicy(p policy.Policy) Option {
 	return optionFunc(func(o *options) { o.policy = p })
 }

@@ -64,8 +64,8 @@ type Prediction struct {
 }
 
 // Predictor predicts time to first token and learns from what then happened.
-// Implementations are safe for concurrent use; Predict is on the request path
-// and must not block. One that is also a [DecodeObserver] is told about the rest
+// Implementations are safe for concurrent use; Predict is on the request path,
+// where a lock is held, and must not block, nor call the Router. One that is also a [DecodeObserver] is told about the rest
 // of the answer.
 type Predictor interface {
 	// Predict fills out[i] for in[i]; the slices have equal length.

@@ -198,10 +198,16 @@ func (r *Router) serve() {
 				continue
 			}
 		}
-		r.pickMu.Lock()
-		r.dispatch()
-		r.pickMu.Unlock()
+		r.round()
 	}
+}
+
+// round lets go of the lock even if user code ends the goroutine, as a test that
+// fails within a Policy does.
+func (r *Router) round() {
+	r.pickMu.Lock()
+	defer r.pickMu.Unlock()
+	r.dispatch()
 }
 
 // ready reports whether the first in the plan is free for one more request, and
@@ -253,7 +259,7 @@ func (r *Router) join(s *Selection, ev *evaluation) (*waiter, bool) {
 	}
 	w := &waiter{
 		Waiter: steer.Waiter{
-			Priority: s.parsed.hints.priority, Tenant: s.parsed.hints.tenant, Since: r.opts.now(),
+			Priority: s.parsed.hints.priority, Tenant: s.parsed.hints.account(), Since: r.opts.now(),
 			Work: ev.work(),
 		},
 		s: s, done: make(chan struct{}), wants: ev.wants(),
