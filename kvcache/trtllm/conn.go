@@ -56,11 +56,11 @@ func (c *conn) take() (m follow.Message, ok bool, err error) {
 		return m, false, nil
 	}
 	it := l.queue[0]
-	l.queue[0] = item{}
+	l.queue[0] = follow.Message{}
 	l.queue = l.queue[1:]
-	l.bytes -= int64(len(it.raw))
+	l.bytes -= int64(len(it.Payload))
 	s.mu.Unlock()
-	return follow.Message{Seq: it.id, Payload: payload(it.raw, it.epoch)}, true, nil
+	return it, true, nil
 }
 
 // Replay implements [follow.Conn]: there is none.

@@ -234,6 +234,22 @@ func TestBounds(t *testing.T) {
 	})
 }
 
+// What waits is a few bytes of an answer that may be as large as MaxReply, most of
+// it for ranks that nobody follows: it must not hold on to the rest.
+func TestQueueHoldsNoAnswers(t *testing.T) {
+	t.Parallel()
+	s := &source{t: &Transport{}, lanes: map[int]*lane{}, patience: DefaultPatience}
+	answer := []byte(`[{"event_id":7}]`)
+	how, bad := split(answer, func(ev event) { s.push(ev, time.Now()) })
+	require.Equal(t, endComplete, how)
+	require.Zero(t, bad)
+	clear(answer)
+	l := s.lanes[0]
+	require.Len(t, l.queue, 1)
+	assert.Contains(t, string(l.queue[0].Payload), `"event_id":7`)
+	assert.Equal(t, int64(len(l.queue[0].Payload)), l.bytes)
+}
+
 func TestElementsWithoutNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kvsteer/kvsteer/kvcache/follow"
 	"github.com/kvsteer/kvsteer/kvcache/internal/eventstream"
 )
 
@@ -50,8 +51,8 @@ type source struct {
 type lane struct {
 	conn  *conn // nil while nobody has claimed it
 	born  time.Time
-	queue []item
-	bytes int64 // of the queue
+	queue []follow.Message // they share no memory with answers, which are as large as MaxReply
+	bytes int64            // of the queue
 	// broken ends the lane once the queue is empty.
 	broken error
 
@@ -59,12 +60,6 @@ type lane struct {
 	last     uint64 // the latest event's id
 	epoch    int64
 	doubt    time.Time // since when events may be missing unnoticed; zero: they can't
-}
-
-// item is an event and the process it is from.
-type item struct {
-	event
-	epoch int64
 }
 
 // newSource starts to poll.
@@ -218,9 +213,10 @@ func (s *source) push(ev event, now time.Time) bool {
 			l.queue, l.bytes, most = nil, 0, 0 // nobody will come
 		}
 	}
-	if size := int64(len(ev.raw)); l.bytes+size <= most && l.broken == nil {
-		l.bytes += size
-		l.queue = append(l.queue, item{ev, l.epoch})
+	if size := payloadSize(ev.raw); l.bytes+size <= most && l.broken == nil {
+		m := follow.Message{Seq: ev.id, Payload: payload(ev.raw, l.epoch)}
+		l.bytes += int64(len(m.Payload))
+		l.queue = append(l.queue, m)
 		l.signal()
 		return true
 	}
