@@ -56,8 +56,12 @@ func (p *parsed) relayable() bool {
 }
 
 // relays finds out who would compute the prompt for workers that can go on from
-// there, if there are both.
+// there, if there are both. The last of several attempts depends on one worker only:
+// none that computes prompts may be well.
 func (r *Router) relays(s *Selection, ev *evaluation, members []*fleet.Member, q *steer.Prompt, now time.Time) {
+	if q.Attempt > 1 && q.Attempt >= r.opts.maxAttempts {
+		return
+	}
 	follows := func(m *fleet.Member) bool { return m.Worker().Role == fleet.RoleDecode && m.Routable() }
 	computes := func(m *fleet.Member) bool { return computesOnly(m) && m.Routable() }
 	if !slices.ContainsFunc(members, computes) || !slices.ContainsFunc(members, follows) ||

@@ -128,3 +128,21 @@ func TestOtherRequestsSpareThoseThatComputePrompts(t *testing.T) {
 	require.EqualValues(t, 1, first.Load())
 	r.idle()
 }
+
+// However many workers fail to compute prompts, who could do all of it is asked in
+// the end.
+func TestTheLastAttemptIsOnOneWorker(t *testing.T) {
+	t.Parallel()
+	fails := worker{role: fleet.RolePrefill, serve: prompts(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusInternalServerError)
+	})}
+	r := newScripted(t, rigConfig{options: []kvsteer.Option{kvsteer.WithPredictor(roles{})}},
+		fails, fails, fails, fails, worker{role: fleet.RoleDecode, serve: prompts(whole)})
+	r.waitJoined()
+	a := r.post("/v1/chat/completions", chatBody(strings.Repeat("word ", 500), false))
+	require.Equal(t, http.StatusOK, a.status, a.body)
+	d := r.observed.nextOutcome(t, 0).Decision
+	require.Equal(t, 3, d.Attempt)
+	require.Nil(t, d.Prefill)
+	r.idle()
+}
