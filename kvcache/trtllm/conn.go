@@ -56,11 +56,11 @@ func (c *conn) take() (m follow.Message, ok bool, err error) {
 		return m, false, nil
 	}
 	it := l.queue[0]
-	l.queue[0] = follow.Message{}
+	l.queue[0] = item{}
 	l.queue = l.queue[1:]
-	l.bytes -= int64(len(it.Payload))
+	l.bytes -= it.size
 	s.mu.Unlock()
-	return it, true, nil
+	return it.Message, true, nil
 }
 
 // Replay implements [follow.Conn]: there is none.

@@ -51,8 +51,8 @@ type source struct {
 type lane struct {
 	conn  *conn // nil while nobody has claimed it
 	born  time.Time
-	queue []follow.Message // they share no memory with answers, which are as large as MaxReply
-	bytes int64            // of the queue
+	queue []item
+	bytes int64 // of the queue, as they came
 	// broken ends the lane once the queue is empty.
 	broken error
 
@@ -60,6 +60,13 @@ type lane struct {
 	last     uint64 // the latest event's id
 	epoch    int64
 	doubt    time.Time // since when events may be missing unnoticed; zero: they can't
+}
+
+// item is an event to be received, and how many bytes it came in. It shares no
+// memory with its answer, which may be as large as MaxReply.
+type item struct {
+	follow.Message
+	size int64
 }
 
 // newSource starts to poll.
@@ -213,10 +220,9 @@ func (s *source) push(ev event, now time.Time) bool {
 			l.queue, l.bytes, most = nil, 0, 0 // nobody will come
 		}
 	}
-	if size := payloadSize(ev.raw); l.bytes+size <= most && l.broken == nil {
-		m := follow.Message{Seq: ev.id, Payload: payload(ev.raw, l.epoch)}
-		l.bytes += int64(len(m.Payload))
-		l.queue = append(l.queue, m)
+	if size := int64(len(ev.raw)); l.bytes+size <= most && l.broken == nil {
+		l.bytes += size
+		l.queue = append(l.queue, item{follow.Message{Seq: ev.id, Payload: payload(ev.raw, l.epoch)}, size})
 		l.signal()
 		return true
 	}

@@ -98,17 +98,12 @@ func number(raw []byte) (event, bool) {
 
 // payload returns a copy of an event's object with the epoch as first member.
 func payload(raw []byte, epoch int64) []byte {
-	p := make([]byte, 0, payloadSize(raw))
+	const digits = 20
+	p := make([]byte, 0, len(raw)+len(epochKey)+digits)
 	p = append(p, epochKey...)
 	p = strconv.AppendInt(p, epoch, 10)
 	p = append(p, ',') // a numbered event has a member, so one follows
 	return append(p, raw[1:]...)
-}
-
-// payloadSize is the most that payload returns, in bytes.
-func payloadSize(raw []byte) int64 {
-	const digits = 20
-	return int64(len(raw) + len(epochKey) + digits)
 }
 
 func skipSpace(b []byte, i int) int {
