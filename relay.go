@@ -37,13 +37,18 @@ func (p *parsed) relayable() bool {
 	if p.api != prompt.Chat && p.api != prompt.Completions || len(p.body) == 0 || p.bypass {
 		return false
 	}
-	for _, field := range []string{fieldTransfer, "best_of", "use_beam_search", "echo"} {
-		if p.object.Value(field).Exists() {
+	if p.object.Value(fieldTransfer).Exists() {
+		return false
+	}
+	for _, field := range []string{"use_beam_search", "echo"} {
+		v := p.object.Value(field)
+		if on, ok := v.Bool(); on || v.Exists() && !ok {
 			return false
 		}
 	}
-	if n := p.object.Value("n"); n.Exists() {
-		if one, ok := n.Int(); !ok || one != 1 {
+	for _, field := range []string{"n", "best_of"} {
+		v := p.object.Value(field)
+		if one, ok := v.Int(); v.Exists() && (!ok || one != 1) {
 			return false
 		}
 	}

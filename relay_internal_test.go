@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
 )
 
 // What a worker says about its KV cache goes into the next request as it is, and
@@ -42,4 +43,20 @@ func FuzzHandover(f *testing.F) {
 			require.True(t, json.Valid(body), "%s", body)
 		}
 	})
+}
+
+// Clients that spell out the defaults are served as those that don't.
+func TestWhichRequestsAreRelayable(t *testing.T) {
+	t.Parallel()
+	for fields, want := range map[string]bool{
+		`"n":1,"best_of":1,"echo":false,"use_beam_search":false`:                       true,
+		`"n":null,"best_of":null,"echo":null,"kv_transfer_params":null,"prompt":[1,2]`: true,
+		`"n":2`: false, `"n":"1"`: false, `"n":1.5`: false, `"best_of":2`: false, `"echo":true`: false, `"echo":0`: false,
+		`"use_beam_search":true`: false, `"kv_transfer_params":{}`: false, `"prompt":["a","b"]`: false, `"prompt":[[1],[2]]`: false,
+		`"prompt":["a"]`: true, `"prompt":[[1,2]]`: true,
+	} {
+		p := parsed{api: prompt.Completions, body: []byte(`{` + fields + `}`)}
+		require.NoError(t, p.scan())
+		require.Equal(t, want, p.relayable(), fields)
+	}
 }
