@@ -11,7 +11,8 @@ import (
 // confirms the block, after ttl, or at the owner's capacity. Blocks that are
 // confirmed already are left alone. Booking again renews the ttl. A ttl of zero
 // or less does nothing. Of an owner that has windows beside full attention, a hit
-// may end where the booked prompt ends, and not before on the booking's account.
+// may end where the booked prompt ends, and not before on the booking's account: so
+// give the keys of (tokens-1)/blockSize blocks, which is where vLLM keeps windows.
 //
 // It takes a few microseconds for a prompt of a thousand blocks that o holds or has
 // booked already, and some 60 ns for each block that is new.

@@ -1,11 +1,15 @@
 package follow_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"io"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -45,6 +49,12 @@ func featuresOf(t *testing.T, file, scenario string) (int, []featureStep) {
 	t.Helper()
 	text, err := os.ReadFile("../wire/testdata/" + file)
 	require.NoError(t, err)
+	if strings.HasSuffix(file, ".gz") {
+		r, err := gzip.NewReader(bytes.NewReader(text))
+		require.NoError(t, err)
+		text, err = io.ReadAll(r)
+		require.NoError(t, err)
+	}
 	var f featureFile
 	require.NoError(t, json.Unmarshal(text, &f))
 	for _, s := range f.Scenarios {
@@ -171,6 +181,18 @@ func TestRealEngineFeatures(t *testing.T) {
 	t.Run("sliding windows", func(t *testing.T) {
 		t.Parallel()
 		play(t, file, "hybrid", 1, exactly)
+		// 110 prompts that repeat, branch off and go on at random, in a cache that
+		// holds a few of them.
+		used := 0
+		play(t, "vllm_0.32.0_windows.json.gz", "windows", 1, func(r *replica, step featureStep) {
+			if step.What == "prompt 61" { // the clear before it is announced with its own blocks
+				assert.Zero(t, *step.Cached)
+				return
+			}
+			exactly(r, step)
+			used += min(1, *step.Cached)
+		})
+		assert.Equal(t, 57, used)
 	})
 }
 

@@ -142,8 +142,9 @@ func removed(blocks string) *kvcache.Event {
 	return &kvcache.Event{Kind: kvcache.Removed, Hashes: hashesOf(blocks)}
 }
 
-func placeholder(tier kvcache.Tier, blocks string) *kvcache.Event {
-	return &kvcache.Event{Kind: kvcache.Stored, Hashes: hashesOf(blocks), Tier: tier}
+// placeholder makes an event for copies in CPU memory of blocks announced before.
+func placeholder(blocks string) *kvcache.Event {
+	return &kvcache.Event{Kind: kvcache.Stored, Hashes: hashesOf(blocks), Tier: kvcache.TierCPU}
 }
 
 func with(e *kvcache.Event, change func(*kvcache.Event)) *kvcache.Event {

@@ -77,7 +77,7 @@ var indexCases = []indexCase{
 		o := w.Join("a")
 		w.do(o, stored(0, "abcd"))
 		w.expectTiers(o, "abcd", 4)
-		w.apply(o, placeholder(kvcache.TierCPU, "bc"), applied, none)
+		w.apply(o, placeholder("bc"), applied, none)
 		w.expectTiers(o, "abcd", 4)
 		w.do(o, removed("b"))
 		w.expectTiers(o, "abcd", 3, 1)
@@ -94,7 +94,7 @@ var indexCases = []indexCase{
 	}},
 	{"a placeholder of an unknown block is refused", func(w *indexWorld) {
 		o := w.Join("a")
-		w.apply(o, placeholder(kvcache.TierCPU, "a"), ignored, kvcache.ReasonUnknown)
+		w.apply(o, placeholder("a"), ignored, kvcache.ReasonUnknown)
 		w.expect(o, "a", 0)
 	}},
 	{"orphans wait for their parent", func(w *indexWorld) {
@@ -118,7 +118,7 @@ var indexCases = []indexCase{
 	}},
 	{"orphans keep their copies", func(w *indexWorld) {
 		o := w.Join("a")
-		w.do(o, stored('a', "b"), stored('a', "b"), placeholder(kvcache.TierCPU, "b"), stored(0, "a"))
+		w.do(o, stored('a', "b"), stored('a', "b"), placeholder("b"), stored(0, "a"))
 		w.expect(o, "ab", 2)
 		w.do(o, removed("b"))
 		w.expectTiers(o, "ab", 2)

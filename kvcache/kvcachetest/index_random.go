@@ -279,6 +279,8 @@ func (d *duel) randomStore(owner int) *kvcache.Event {
 }
 
 // duelWindows are the groups beside full attention that some owners have.
+//
+//nolint:gochecknoglobals // a table that nothing changes
 var duelWindows = [...]kvcache.Event{
 	{Attention: kvcache.WindowAttention, Window: 2*duelBlock + 1, BlockSize: duelBlock},
 	{Attention: kvcache.StateAttention, BlockSize: 2 * duelBlock},

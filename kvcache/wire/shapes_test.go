@@ -171,7 +171,10 @@ func TestAttention(t *testing.T) {
 	for _, shape := range []any{
 		arr{"BlockStored", arr{1}, nil, tokens(1, 12), 4, nil, "GPU", nil, arr{nil, nil, nil}, 1, "sliding_window", 64},
 		obj{
-			"type", "BlockStored", "block_hashes", arr{1}, "parent_block_hash", nil, "token_ids", tokens(1, 12), "block_size", 4,
+			"type", "BlockStored", "block_hashes",
+			arr{1},
+			"parent_block_hash", nil,
+			"token_ids", tokens(1, 12), "block_size", 4,
 			"kv_cache_spec_sliding_window", 64, "group_idx", 1, "kv_cache_spec_kind", "sliding_window",
 		},
 	} {

@@ -16,6 +16,7 @@ import base64
 import io
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -215,9 +216,9 @@ def write_model(src, dst, config, **more):
             json.dump(what, f)
 
 
-def hybrid(model, options, flags):
+def gemma():
     """Gemma 3's shape: layers of full attention and of a sliding window."""
-    config = {
+    return {
         "architectures": ["Gemma3ForCausalLM"], "model_type": "gemma3_text", "vocab_size": 151936,
         "hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 4, "num_attention_heads": 2,
         "num_key_value_heads": 1, "head_dim": 64, "max_position_embeddings": 4096, "sliding_window": 64,
@@ -225,8 +226,12 @@ def hybrid(model, options, flags):
         "layer_types": ["sliding_attention", "full_attention"] * 2, "torch_dtype": "bfloat16",
         "bos_token_id": 151643, "eos_token_id": 151645, "pad_token_id": 151643,
     }
+
+
+def hybrid(model, options, flags):
+    """What windows leave of prompts: all, half, none."""
     with tempfile.TemporaryDirectory() as tmp:
-        write_model(model, os.path.join(tmp, "m"), config)
+        write_model(model, os.path.join(tmp, "m"), gemma())
         with Server("hybrid", *flags, model=os.path.join(tmp, "m"),
                     options=[*options, "--max-model-len", "320", "--blocks", "24"]) as s:
             s.complete("eight blocks", span(1000, 270))
@@ -237,6 +242,31 @@ def hybrid(model, options, flags):
             s.complete("the first again", span(1000, 270))
             s.post("/reset_prefix_cache", {})
             s.drain("reset")
+            return s.steps
+
+
+def windows(model, options, flags):
+    """The same shape, with prompts that repeat, branch off and go on at random."""
+    r = random.Random(5)
+    roots, past = [span(1000 * (i + 1), 280) for i in range(3)], []
+    with tempfile.TemporaryDirectory() as tmp:
+        write_model(model, os.path.join(tmp, "m"), gemma())
+        with Server("windows", *flags, model=os.path.join(tmp, "m"),
+                    options=[*options, "--max-model-len", "320", "--blocks", "24"]) as s:
+            for i in range(110):
+                k = r.random()
+                if past and k < 0.3:
+                    p = r.choice(past[-6:])
+                elif past and k < 0.6:
+                    q = r.choice(past[-6:])
+                    p = q[:r.randrange(20, len(q) + 1)] + span(r.randrange(10000, 60000), r.randrange(1, 90))
+                else:
+                    p = r.choice(roots)[:r.choice([64, 96, 128, 160, 161, 200, 223, 255, 256, 257, 270])]
+                past.append(p[:290])
+                s.complete(f"prompt {i}", past[-1])
+                if i == 60:
+                    s.post("/reset_prefix_cache", {})
+                    s.drain("reset")
             return s.steps
 
 
@@ -311,7 +341,7 @@ def images(model, options, flags):
             return s.steps
 
 
-SCENARIOS = {f.__name__: f for f in (plain, lora, dp, hybrid, offload, offload_described, images)}
+SCENARIOS = {f.__name__: f for f in (plain, lora, dp, hybrid, windows, offload, offload_described, images)}
 
 
 def main():
