@@ -116,6 +116,9 @@ func (w *walk[T]) next() (part, bool) {
 		if t.rstrip {
 			hi = w.spaceAfter(hi)
 		}
+		if lo >= hi {
+			continue // white space that the token before has taken: nothing is left of this one
+		}
 		p := part{lo, hi, token}
 		gap := part{w.start, lo, noToken}
 		w.start = hi
@@ -145,8 +148,10 @@ func (w *walk[T]) wordAfter(i int) bool {
 	return size > 0 && w.f.word.has(r)
 }
 
-// spaceBefore returns where white space that ends at i begins, no earlier than the part.
+// spaceBefore returns where white space that ends at i begins, no earlier than the part,
+// even if i is: it may lie in what the token before has stripped.
 func (w *walk[T]) spaceBefore(i int) int {
+	i = max(i, w.start)
 	for i > w.start {
 		r, size := lastRune(w.text[:i])
 		if !w.f.space.has(r) {

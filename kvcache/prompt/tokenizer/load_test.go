@@ -59,6 +59,26 @@ func TestTiny(t *testing.T) {
 	}
 }
 
+// Each space is a token that takes the white space around it: what one has taken, the
+// next can't.
+func TestStrippedTokensDontOverlap(t *testing.T) {
+	tree := tiny()
+	space := added(" ", 3)
+	space["lstrip"], space["rstrip"] = true, true
+	eager := added("<s>", 4)
+	eager["rstrip"] = true
+	tree["added_tokens"] = []any{space, eager}
+	tok, err := Load(file(t, tree), Options{})
+	require.NoError(t, err)
+	for text, want := range map[string][]uint32{
+		"   ": {3}, "a  \n b": {0, 3, 1}, "<s>  a": {4, 0}, "  <s> <s>": {3, 4, 4}, "a\t b ": {0, 3, 1, 3},
+	} {
+		ids, err := tok.Encode(nil, text, false)
+		require.NoError(t, err)
+		require.Equal(t, want, ids, "%q", text)
+	}
+}
+
 type change func(tree, model map[string]any)
 
 func set(part string, value string) change {

@@ -13,7 +13,8 @@ func (p *parser) class() (set, error) {
 	if p.depth++; p.depth > maxNesting {
 		return nil, p.refuse("nested too deeply")
 	}
-	defer func() { p.depth-- }()
+	p.brackets++
+	defer func() { p.depth--; p.brackets-- }()
 	negate := p.accept("^")
 	var all, part set // all: the operands of && so far
 	and, empty := false, true
@@ -127,9 +128,13 @@ func (p *parser) escape() (s set, isRune bool, err error) {
 		return nil, false, p.refuse("a backslash at the end")
 	}
 	switch c {
-	case 'd', 's', 'w', 'h':
+	case 'w', 'W':
+		if s, ok = p.word(); c == 'W' {
+			s = complement(s)
+		}
+	case 'd', 's', 'h':
 		s, ok = named(`\` + string(c))
-	case 'D', 'S', 'W', 'H':
+	case 'D', 'S', 'H':
 		s, ok = named(`\` + string(c|0x20))
 		s = complement(s)
 	case 'p', 'P':
@@ -155,6 +160,15 @@ func (p *parser) escape() (s set, isRune bool, err error) {
 	return s, isRune, err
 }
 
+// word is what \w and \p{Word} stand for. Between brackets Oniguruma goes by its table of
+// Unicode, outside by one of Latin-1, where ² ³ ¹ ¼ ½ ¾ are of words too.
+func (p *parser) word() (set, bool) {
+	if p.brackets > 0 {
+		return named("posix:word")
+	}
+	return named(`\w`)
+}
+
 func (p *parser) property(negate bool) (set, error) {
 	if !p.accept("{") {
 		return nil, p.refuse(`\p without {`)
@@ -167,6 +181,9 @@ func (p *parser) property(negate bool) (set, error) {
 	p.rest = p.rest[end+1:]
 	bare, not := strings.CutPrefix(name, "^")
 	s, ok := property(bare)
+	if bare == "Word" || bare == "word" {
+		s, ok = p.word()
+	}
 	if !ok {
 		return nil, p.refuse(`\p{` + name + `}`)
 	}

@@ -56,6 +56,13 @@ func TestMatches(t *testing.T) {
 		{`[^\s\p{L}]+`, "é1, 中2", []string{"1,", "2"}},
 		{`[a-z&&[^aeiou]]+`, "hello", []string{"h", "ll"}},
 		{`[[:digit:]x]+`, "1x٣y", []string{"1x٣"}},
+		// Oniguruma's \w has superscripts and fractions, but not between brackets.
+		{`\w+|[^\w\s]+`, "\u0378½² a½", []string{"\u0378½²", "a½"}},
+		{`\p{Word}+`, "a²-", []string{"a²"}},
+		{`[\p{Word}]+|[[:word:]]+`, "a²b", []string{"a", "b"}},
+		{`[\W]+|\P{Word}+`, "a²¾b", []string{"²¾"}},
+		{`[^\W]+`, "¹c¼", []string{"c"}},
+		{`\W+`, "a²¾b", nil},
 		{`a++b|a`, "aab aac", []string{"aab", "a", "a"}},
 		{`a++a`, "aaa", nil},
 		{`(?>a|ab)c|ab`, "abc", []string{"ab"}},

@@ -88,9 +88,10 @@ const (
 )
 
 type parser struct {
-	rest  string
-	depth int
-	fold  bool // inside (?i:...)
+	rest     string
+	depth    int
+	brackets int  // how many classes are open
+	fold     bool // inside (?i:...)
 }
 
 func parse(pattern string) (expr, error) {
