@@ -24,11 +24,12 @@ func (r *Router) dispatch() {
 func (r *Router) serveOne() bool {
 	q, now := r.queue, r.opts.now()
 	q.promised = q.promised[:0]
-	order, idle, free := q.ordered(now), idle{r: r}, lookFree
+	order, idle, free := q.ordered(now), idle{r: r, seen: q.seen[:0]}, lookFree
 	if q.opts.Hold == 0 {
 		// For them there is nobody. They must not take the turns of those for whom there
 		// may be: many that wait for one model keep nobody from another.
 		order = slices.DeleteFunc(order, func(i int) bool { return !idle.any(q.waiters[i].s.parsed.model) })
+		q.seen = idle.seen
 	}
 	turns := q.longUnseen(order[min(lookFirst, len(order)):])
 	for place, i := range order {
@@ -82,27 +83,35 @@ func (q *queue) longUnseen(places []int) []*waiter {
 func (p *promise) busy() bool { return p.member.InFlight(p.rank).PrefillRequests > 0 }
 
 // idle tells whether some rank for a model takes requests and has no prompt to
-// compute: looking is
-// much cheaper than evaluating.
+// compute: looking is much cheaper than evaluating, and is done once for a model.
 type idle struct {
-	r     *Router
+	r    *Router
+	seen []idleFor
+}
+
+type idleFor struct {
 	model string
-	known bool
 	found bool
 }
 
 func (d *idle) any(model string) bool {
-	if d.known && d.model == model {
-		return d.found
+	for i := range d.seen {
+		if d.seen[i].model == model {
+			return d.seen[i].found
+		}
 	}
-	d.model, d.known, d.found = model, true, false
+	found := d.look(model)
+	d.seen = append(d.seen, idleFor{model, found})
+	return found
+}
+
+func (d *idle) look(model string) bool {
 	for _, m := range d.r.fleet.Snapshot().ForModel(model) {
 		if !m.Routable() {
 			continue
 		}
 		for rank := range m.Ranks() {
 			if m.InFlight(rank).PrefillRequests == 0 {
-				d.found = true
 				return true
 			}
 		}

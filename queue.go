@@ -76,9 +76,11 @@ type queue struct {
 	promised []promise
 	// wanted counts those that wait for each rank.
 	wanted []wanted
-	// order is that of the waiters, turns are some of them: kept for their memory.
+	// order is that of the waiters, turns are some of them, seen is their models: kept
+	// for their memory.
 	order []int
 	turns []*waiter
+	seen  []idleFor
 
 	count atomic.Int32 // of waiters
 	wake  chan struct{}
