@@ -67,6 +67,8 @@
 //	short           resyncing   evicted by budget,  removals of all that is missing, clear or
 //	                            and others of the   restart: exact; a replay, if that reaches
 //	                            index's own bounds  back to 0 and there is room: exact
+//	guess           approximate attention of        clear or restart; all is known that events
+//	                            unknown kind        say, and not what the engine can use of it
 //	doubt           resyncing   replay unanswered   a replay that is answered: exact
 //	closed          blind       closed
 //
