@@ -50,6 +50,12 @@ func mergeAdded(top map[string]json.RawMessage, c *tokenizerConfig, b *blueprint
 			return nil, false, errors.New("local: tokenizer.json: added_tokens is malformed")
 		}
 	}
+	for content, id := range c.olderAdded {
+		if !slices.ContainsFunc(added, func(t addedToken) bool { return t.ID == id && t.Content == content }) {
+			// transformers adds it, with flags that depend on the class.
+			return nil, false, fmt.Errorf("%w: added_tokens.json has a token %d that tokenizer.json has not", ErrTokenizerClass, id)
+		}
+	}
 	vocab := &vocabulary{raw: top["model"], added: added}
 	resets := b != nil && b.resets
 	if b != nil {

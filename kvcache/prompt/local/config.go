@@ -34,6 +34,8 @@ type tokenizerConfig struct {
 	all          map[string]json.RawMessage // all fields
 	named        []namedSpecial
 	extra        []addedToken
+	// olderAdded are the ids of added_tokens.json, if it counts.
+	olderAdded map[string]uint32
 }
 
 // namedSpecial is a special token that templates see under its name.
@@ -68,6 +70,9 @@ func parseTokenizerConfig(text, specialMap []byte) (*tokenizerConfig, error) {
 		if err := json.Unmarshal(specialMap, &older); err != nil {
 			return nil, errors.New("local: special_tokens_map.json is malformed")
 		}
+		if err := c.agrees(older); err != nil {
+			return nil, err
+		}
 		maps.Copy(c.all, older)
 		c.Extra, c.Additional = c.all["extra_special_tokens"], c.all["additional_special_tokens"]
 	}
@@ -75,6 +80,40 @@ func parseTokenizerConfig(text, specialMap []byte) (*tokenizerConfig, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// agrees refuses further special tokens of special_tokens_map.json that are others than
+// those of tokenizer_config.json: which of them count depends on the names they come by.
+func (c *tokenizerConfig) agrees(older map[string]json.RawMessage) error {
+	const extra, additional = "extra_special_tokens", "additional_special_tokens"
+	_, hasExtra := c.all[extra]
+	_, hasAdditional := c.all[additional]
+	if !hasExtra && !hasAdditional {
+		return nil
+	}
+	for _, name := range [...]string{extra, additional} {
+		var a, b bytes.Buffer
+		if _, found := older[name]; !found {
+			continue
+		}
+		errA, errB := json.Compact(&a, older[name]), json.Compact(&b, c.all[name])
+		if errA != nil || errB != nil || !bytes.Equal(a.Bytes(), b.Bytes()) {
+			return fmt.Errorf("%w: special_tokens_map.json and tokenizer_config.json differ in %s", ErrTokenizerClass, name)
+		}
+	}
+	return nil
+}
+
+// readOlderAdded reads added_tokens.json; text may be empty. As special_tokens_map.json
+// it counts only without added_tokens_decoder.
+func (c *tokenizerConfig) readOlderAdded(text []byte) error {
+	if c.AddedTokens != nil || len(text) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(text, &c.olderAdded); err != nil {
+		return errors.New("local: added_tokens.json is malformed")
+	}
+	return nil
 }
 
 // check refuses what changes tokenization in ways that are not reproduced.

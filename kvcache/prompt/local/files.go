@@ -28,6 +28,7 @@ const (
 	fileTokenizerConfig = "tokenizer_config.json" //nolint:gosec // no credentials
 	fileConfig          = "config.json"
 	fileSpecialMap      = "special_tokens_map.json"
+	fileAddedTokens     = "added_tokens.json" //nolint:gosec // no credentials
 	fileTemplate        = "chat_template.jinja"
 	fileOldTemplate     = "chat_template.json" // of multimodal models' processors
 	dirTemplates        = "chat_templates"
@@ -109,7 +110,7 @@ func list(dir string) (names []string, stamps []stamp, err error) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	read := []string{fileTokenizer, fileTokenizerConfig, fileConfig, fileSpecialMap, fileTemplate, fileOldTemplate}
+	read := []string{fileTokenizer, fileTokenizerConfig, fileConfig, fileSpecialMap, fileAddedTokens, fileTemplate, fileOldTemplate}
 	templates, err := os.ReadDir(filepath.Join(dir, dirTemplates))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, fmt.Errorf("local: chat templates: %w", err)

@@ -2,6 +2,7 @@ package local
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -103,6 +104,51 @@ func TestAddedTokens(t *testing.T) {
 			assert.Equal(t, c.want, sprint(got))
 		})
 	}
+}
+
+// The two files may both list further special tokens if they are the same.
+func TestOlderSpecialTokensAgree(t *testing.T) {
+	t.Parallel()
+	const older = `{"additional_special_tokens":["a", "b"]}`
+	for config, refused := range map[string]bool{
+		`{}`: false,
+		`{"additional_special_tokens":["a","b"]}`:                    false,
+		`{"additional_special_tokens":[]}`:                           true,
+		`{"extra_special_tokens":["a","b"]}`:                         true,
+		`{"additional_special_tokens":[],"added_tokens_decoder":{}}`: false,
+	} {
+		_, err := parseTokenizerConfig([]byte(config), []byte(older))
+		assert.Equal(t, refused, errors.Is(err, ErrTokenizerClass), "%s", config)
+	}
+}
+
+// Tokens of added_tokens.json that tokenizer.json lacks are added by transformers, unless
+// tokenizer_config.json lists tokens: they are refused.
+func TestOlderAddedTokens(t *testing.T) {
+	t.Parallel()
+	const file = `{"model":{"vocab":{"a":0}},"added_tokens":[{"id":1,"content":"<x>","special":true}]}`
+	var top map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal([]byte(file), &top))
+	for _, c := range []struct {
+		config, older string
+		refused       bool
+	}{
+		{`{}`, ``, false},
+		{`{}`, `{"<x>":1}`, false},
+		{`{}`, `{"<x>":1,"foo":2}`, true},
+		{`{}`, `{"<x>":2}`, true},
+		{`{"added_tokens_decoder":{}}`, `{"foo":2}`, false},
+	} {
+		tc, err := parseTokenizerConfig([]byte(c.config), nil)
+		require.NoError(t, err)
+		require.NoError(t, tc.readOlderAdded([]byte(c.older)))
+		tc.finish(nil)
+		_, _, err = mergeAdded(top, tc, nil)
+		assert.Equal(t, c.refused, errors.Is(err, ErrTokenizerClass), "%s %s", c.config, c.older)
+	}
+	tc, err := parseTokenizerConfig([]byte(`{}`), nil)
+	require.NoError(t, err)
+	require.Error(t, tc.readOlderAdded([]byte(`[]`)))
 }
 
 // special_tokens_map.json counts only where tokenizer_config.json lists no tokens.
