@@ -81,17 +81,22 @@ func mergeAdded(top map[string]json.RawMessage, c *tokenizerConfig, b *blueprint
 		}
 		changed = changed || more
 	}
+	names := map[string]addedToken{} // special tokens that are nowhere else, as they are given
 	for _, t := range c.specials() {
 		if t.Content == "" {
 			continue
 		}
+		t.Special = true
 		if i := vocab.indexOf(t.Content); i >= 0 {
+			if of, again := names[t.Content]; again && of != t {
+				return nil, false, fmt.Errorf("%w: two special tokens are the same but for their flags", ErrTokenizerClass)
+			}
 			if plain := plainSpecial(vocab.added[i]); resets && vocab.added[i] != plain {
 				vocab.added[i], changed = plain, true
 			}
 			continue
 		}
-		t.Special = true
+		names[t.Content] = t
 		if resets {
 			t = plainSpecial(t)
 		}

@@ -79,6 +79,8 @@ func TestAddedTokens(t *testing.T) {
 		"special, new":       {`{"pad_token":"[PAD]"}`, nil, `3 <x> s; 4 [PAD] s`},
 		"special, with dict": {`{"pad_token":{"content":"[PAD]","lstrip":true}}`, nil, `3 <x> s; 4 [PAD] lns`},
 		"more specials":      {`{"extra_special_tokens":["<y>"],"image_token":"<i>"}`, nil, `3 <x> s; 4 <i> s; 5 <y> s`},
+		"same twice":         {`{"pad_token":"<y>","image_token":"<y>"}`, nil, `3 <x> s; 4 <y> s`},
+		"twice, other flags": {`{"pad_token":{"content":"<y>","single_word":true},"image_token":"<y>"}`, nil, ""},
 		"older name":         {`{"additional_special_tokens":["<y>"]}`, nil, `3 <x> s; 4 <y> s`},
 		"reset": {
 			`{"eos_token":"<x>","added_tokens_decoder":{"3":{"content":"<x>","lstrip":true,"special":true}}}`, &blueprint{resets: true},
