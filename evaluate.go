@@ -194,7 +194,7 @@ func (r *Router) match(s *Selection, ev *evaluation) {
 		for end < len(ev.refs) && ev.refs[end].keys == ev.refs[start].keys {
 			end++
 		}
-		r.index.Match(s.keys.sets[ev.refs[start].keys].keys, ev.owners[start:end], ev.hits[start:end])
+		r.index.Match(s.found(ev.refs[start].keys), ev.owners[start:end], ev.hits[start:end])
 		start = end
 	}
 }
@@ -212,7 +212,7 @@ func (r *Router) book(s *Selection, ev *evaluation, number int) {
 		a.inferred = false
 	}
 	at := a.computes()
-	r.index.Book(at.owner, s.keys.sets[at.keys].keys, r.expectedFor(at, ev.Candidates[i].PredictedTTFT))
+	r.index.Book(at.owner, r.booked(s, at.keys, at.owner), r.expectedFor(at, ev.Candidates[i].PredictedTTFT))
 	if !s.parsed.stream {
 		// Nobody will see its first token; without a guess its prefill would weigh on
 		// the worker until the whole answer is there.
@@ -271,7 +271,7 @@ func (r *Router) keep(s *Selection, l *leg) {
 		return
 	}
 	l.inferred = false
-	r.index.Book(l.owner, s.keys.sets[l.keys].keys, r.opts.approxTTL)
+	r.index.Book(l.owner, r.booked(s, l.keys, l.owner), r.opts.approxTTL)
 }
 
 // decide records the evaluation.

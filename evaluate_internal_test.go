@@ -8,6 +8,8 @@ import (
 
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/fleet/fleettest"
+	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
 )
 
 // Hashing a long prompt takes longer than all the rest: it must be over before
@@ -44,4 +46,34 @@ func TestPromptsAreHashedBeforeTheLock(t *testing.T) {
 	require.NoError(t, err)
 	r.hash(next)
 	require.Equal(t, 2, next.keys.used, "the next request's keys are its own")
+}
+
+// An engine always computes the last token, so a block that ends with the prompt is
+// never found; and of a hybrid it is not where windows are kept.
+func TestWhatAnEngineMayFind(t *testing.T) {
+	t.Parallel()
+	index := kvcache.NewIndex(kvcache.Options{})
+	plain, hybrid := index.Join("plain"), index.Join("hybrid")
+	store := kvcache.Event{Kind: kvcache.Stored, BlockSize: 16, Hashes: []kvcache.EngineHash{1}, Tokens: make([]uint32, 16)}
+	index.Apply(plain, &store)
+	window := store
+	window.Attention, window.Group, window.Window = kvcache.WindowAttention, 1, 32
+	index.Apply(hybrid, &store)
+	index.Apply(hybrid, &window)
+	require.True(t, index.Hybrid(hybrid))
+	require.False(t, index.Hybrid(plain))
+
+	r := &Router{index: index}
+	for _, c := range []struct{ tokens, found, all int }{{64, 3, 4}, {65, 4, 4}, {16, 0, 1}, {1, 0, 0}} {
+		s := &Selection{router: r, keys: new(keys), enc: prompt.Encoding{
+			Source: prompt.SourceCaller, Tokens: make([]uint32, c.tokens), Count: c.tokens,
+		}}
+		set := s.keys.of(s, 16, "")
+		require.Len(t, s.found(set), c.found)
+		require.Len(t, r.booked(s, set, hybrid), c.found)
+		require.Len(t, r.booked(s, set, plain), c.all)
+	}
+	s := &Selection{router: r, keys: new(keys), enc: prompt.Encoding{Source: prompt.SourceBytes, Bytes: make([]byte, 4096), Count: 1024}}
+	set := s.keys.of(s, 16, "")
+	require.Equal(t, s.keys.sets[set].keys, s.found(set), "bytes say nothing about the last token")
 }

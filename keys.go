@@ -47,6 +47,25 @@ func (s *Selection) hashed(dst []kvcache.Key, block int, adapter string) []kvcac
 	return h.Keys(dst, s.enc.Tokens, scope, s.enc.Items)
 }
 
+// found returns the keys of the blocks that an engine may find cached: it always
+// computes the last token. Of a hybrid model that is also the place before which it
+// keeps windows, so what ends after it must not be asked for or booked.
+func (s *Selection) found(set int) []kvcache.Key {
+	k := &s.keys.sets[set]
+	if s.enc.Source == prompt.SourceBytes || len(s.enc.Tokens) == 0 {
+		return k.keys
+	}
+	return k.keys[:min(len(k.keys), (len(s.enc.Tokens)-1)/k.block)]
+}
+
+// booked returns the keys of the blocks that o holds once it has computed the prompt.
+func (r *Router) booked(s *Selection, set int, o kvcache.Owner) []kvcache.Key {
+	if r.index.Hybrid(o) {
+		return s.found(set)
+	}
+	return s.keys.sets[set].keys
+}
+
 // hash computes the prompt's keys for the workers that there are, before pickMu is
 // taken: hashing is what takes long. A worker that comes later adds its own.
 func (r *Router) hash(s *Selection) {

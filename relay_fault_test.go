@@ -32,7 +32,7 @@ func approximate(t *testing.T, o []kvsteer.Option, serve ...http.HandlerFunc) *r
 // with the answer, does no harm.
 func TestAnAnswerThatPrecedesItsPrefill(t *testing.T) {
 	t.Parallel()
-	r := approximate(t, []kvsteer.Option{kvsteer.WithPredictor(roles{})}, whole, whole)
+	r := approximate(t, []kvsteer.Option{kvsteer.WithPredictor(roles{})}, []http.HandlerFunc{whole, whole}...)
 	s, err := r.router.Select(t.Context(), chatRequest(strings.Repeat("word ", 500), true))
 	require.NoError(t, err)
 	_, _, ok := s.Prefill()

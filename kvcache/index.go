@@ -214,6 +214,13 @@ func (x *Index) BlockSize(o Owner) int {
 	return size
 }
 
+// Hybrid reports whether o's engine has attention of other kinds than full, by its
+// events. It takes no lock.
+func (x *Index) Hybrid(o Owner) bool {
+	t, slot := x.slots.Load(), int(o.slot())
+	return t.is(slot, o) && t.groups[slot].Load() != onlyFull && t.is(slot, o)
+}
+
 // Resident returns how many blocks o holds, booked ones included; 0 for an owner
 // that left. It takes no lock: during a change it may be the figure from before,
 // and bookings whose time has come count until the next Match or change.

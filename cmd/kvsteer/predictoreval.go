@@ -172,10 +172,10 @@ func evalFile(ctx context.Context, name string, warmup int, cached bool) (*evalR
 }
 
 func evaluate(ctx context.Context, name string, r io.Reader, warmup int, cached bool) (*evalReport, error) {
-	p := kvsteer.NewPredictor(kvsteer.PredictorOptions{})
 	rep := &evalReport{File: name, Warmup: warmup}
-	var ttft, itl sample
-	out := make([]kvsteer.Prediction, 1)
+	e := evaluation{
+		report: rep, predictor: kvsteer.NewPredictor(kvsteer.PredictorOptions{}), out: make([]kvsteer.Prediction, 1),
+	}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
 	number := 0
@@ -194,44 +194,62 @@ func evaluate(ctx context.Context, name string, r io.Reader, warmup int, cached 
 		}
 		rep.Lines++
 		if rec.Decision != nil {
-			if p, ok := rec.live(); ok {
-				if rep.WithTTFT++; rep.WithTTFT > warmup {
-					ttft.rows = append(ttft.rows, p)
-				}
-			}
+			e.recall(&rec)
 			continue
 		}
 		if err := rec.check(); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", name, number, err)
 		}
-		f := rec.features(cached)
-		p.Predict([]kvsteer.Features{f}, out)
-		if rec.TTFT > 0 {
-			rep.WithTTFT++
-			if rep.WithTTFT > warmup {
-				ttft.add(rec.TTFT, out[0].TTFT, out[0].P50, out[0].P90)
-			}
-			p.Observe(&f, time.Duration(rec.TTFT*float64(time.Millisecond)))
-		}
-		if rec.TPOT > 0 {
-			rep.WithITL++
-			if rep.WithITL > warmup {
-				itl.add(rec.TPOT, out[0].ITL, 0, 0)
-			}
-			if d, ok := p.(kvsteer.DecodeObserver); ok {
-				d.ObserveDecode(&f, time.Duration(rec.TPOT*float64(time.Millisecond)), 0)
-			}
-		}
+		e.replay(&rec, cached)
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("%s:%d: %w", name, number+1, err)
 	}
-	if len(ttft.rows) == 0 {
+	if len(e.ttft.rows) == 0 {
 		return nil, fmt.Errorf("%s: %d of %d lines carry a TTFT, and the first %d are only learned from",
 			name, rep.WithTTFT, rep.Lines, warmup)
 	}
-	rep.fill(&ttft, &itl)
+	rep.fill(&e.ttft, &e.itl)
 	return rep, nil
+}
+
+// evaluation is one file's predictions as they come.
+type evaluation struct {
+	report    *evalReport
+	predictor kvsteer.Predictor
+	out       []kvsteer.Prediction
+	ttft, itl sample
+}
+
+// recall takes what a router predicted when it chose.
+func (e *evaluation) recall(rec *recorded) {
+	p, ok := rec.live()
+	if !ok {
+		return
+	}
+	if e.report.WithTTFT++; e.report.WithTTFT > e.report.Warmup {
+		e.ttft.rows = append(e.ttft.rows, p)
+	}
+}
+
+// replay predicts a request by those before it, then learns from it.
+func (e *evaluation) replay(rec *recorded, cached bool) {
+	f := rec.features(cached)
+	e.predictor.Predict([]kvsteer.Features{f}, e.out)
+	if rec.TTFT > 0 {
+		if e.report.WithTTFT++; e.report.WithTTFT > e.report.Warmup {
+			e.ttft.add(rec.TTFT, e.out[0].TTFT, e.out[0].P50, e.out[0].P90)
+		}
+		e.predictor.Observe(&f, time.Duration(rec.TTFT*float64(time.Millisecond)))
+	}
+	if rec.TPOT > 0 {
+		if e.report.WithITL++; e.report.WithITL > e.report.Warmup {
+			e.itl.add(rec.TPOT, e.out[0].ITL, 0, 0)
+		}
+		if d, ok := e.predictor.(kvsteer.DecodeObserver); ok {
+			d.ObserveDecode(&f, time.Duration(rec.TPOT*float64(time.Millisecond)), 0)
+		}
+	}
 }
 
 // sample gathers pairs of what was measured and what was predicted.

@@ -92,7 +92,7 @@ func (o *simulation) flags(stderr io.Writer) *flag.FlagSet {
 	f.Uint64Var(&o.seed, "seed", 1, "seed of everything random")
 	f.IntVar(&o.repeat, "repeat", 1, "run with so many seeds and give the mean of each figure")
 	f.BoolVar(&o.json, "json", false, "print JSON, one object a line for each point of a sweep")
-	f.BoolVar(&o.grid, "grid", false, "repeat with 4, 8 and 16 workers, caches of 400k, 1M and 4M tokens and speeds of 0.5, 1 and 1.5; print a Markdown table")
+	f.BoolVar(&o.grid, "grid", false, "repeat with 4, 8, 16 workers, 400k, 1M, 4M tokens of cache, speeds 0.5, 1, 1.5; print Markdown")
 	f.StringVar(&o.plot, "plot", "", "write SVG plots into this `directory`")
 	f.IntVar(&o.jobs, "jobs", 2, "simulations to run at a time")
 	return f

@@ -12,9 +12,9 @@ import (
 
 // The grid of the documentation.
 var (
-	gridWorkers = [...]int{4, 8, 16}                      //nolint:gochecknoglobals // an immutable table
-	gridCaches  = [...]int{400_000, 1_000_000, 4_000_000} //nolint:gochecknoglobals // an immutable table
-	gridSpeeds  = [...]float64{0.5, 1, 1.5}               //nolint:gochecknoglobals // an immutable table
+	gridWorkers = [...]int{4, 8, 16}
+	gridCaches  = [...]int{400_000, 1_000_000, 4_000_000}
+	gridSpeeds  = [...]float64{0.5, 1, 1.5}
 )
 
 // runGrid compares rules in every cell of the grid: ours with the best of the

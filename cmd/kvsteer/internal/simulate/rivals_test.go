@@ -19,7 +19,7 @@ func state(prompt int, views ...View) *State {
 		v.BlockSize, v.CapacityBlocks, v.index = 10, 100, i
 		v.Owner = index.Join("w")
 		index.SetTrust(v.Owner, kvcache.Exact)
-		v.Hit.Blocks = int32(v.CachedBlocks) //nolint:gosec // small
+		v.Hit.Blocks = int32(v.CachedBlocks)
 		v.CachedTokens = kvcache.CachedTokens(v.CachedBlocks, v.BlockSize, prompt, false)
 		if v.Live == nil {
 			v.Live = map[uint64]int{}

@@ -100,7 +100,7 @@ func (r *Steer) evaluate(s *State) {
 	r.round.Choose(&q, r.Policy)
 }
 
-// asks asks the predictor, which has types that users know.
+// asks queries the predictor, which has types that users know.
 type asks Steer
 
 // Predict implements [steer.Predictor].

@@ -145,7 +145,7 @@ func (c *cluster) book(j *Job, i int) {
 		v.Tails++
 	}
 	if c.pool == nil {
-		ttl := time.Duration(bookTTL)
+		ttl := bookTTL
 		if v.PrefillTokens <= v.CapacityBlocks*v.BlockSize { // else it is going to be evicted before
 			ttl = max(ttl, lateFactor*c.expects(i))
 		}
