@@ -136,6 +136,7 @@ func TestRefusedOrMalformed(t *testing.T) {
 		{"Split without behavior", set("pre_tokenizer", `{"type":"Split","pattern":{"Regex":"a"},"invert":false}`), ErrMalformed, "pre_tokenizer", "Split"},
 		{"FixedLength of 0", set("pre_tokenizer", `{"type":"FixedLength","length":0}`), ErrUnsupported, "pre_tokenizer", "FixedLength"},
 		{"two ByteLevels", set("pre_tokenizer", `{"type":"Sequence","pretokenizers":[{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true},{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true}]}`), ErrUnsupported, "pre_tokenizer.pretokenizers[1]", "ByteLevel"},
+		{"Metaspace of no byte, after ByteLevel", set("pre_tokenizer", `{"type":"Sequence","pretokenizers":[{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true},{"type":"Metaspace","replacement":"▁","prepend_scheme":"always","split":false}]}`), ErrUnsupported, "pre_tokenizer.pretokenizers[1]", "Metaspace"},
 		{"Metaspace that depends on where, after a rewrite", func(t, _ map[string]any) {
 			t["normalizer"] = json.RawMessage(`{"type":"NFD"}`)
 			t["pre_tokenizer"] = json.RawMessage(`{"type":"Metaspace","replacement":"_","prepend_scheme":"first","split":true}`)

@@ -188,6 +188,9 @@ func (l *loader) loadMetaspace(c *component) {
 	if utf8.RuneCountInString(mark) != 1 {
 		c.refusef("a replacement that isn't one character")
 	}
+	if r, _ := utf8.DecodeRuneInString(mark); l.byteLevel && !slices.Contains(bpe.Alphabet()[:], r) {
+		c.refusef("a replacement that stands for no byte, after ByteLevel")
+	}
 	scheme := "always"
 	if v := c.get("prepend_scheme"); v != nil && v.Kind != jsontree.Null {
 		scheme = c.text("prepend_scheme")
