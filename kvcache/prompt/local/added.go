@@ -50,25 +50,17 @@ func mergeAdded(top map[string]json.RawMessage, c *tokenizerConfig, b *blueprint
 			return nil, false, errors.New("local: tokenizer.json: added_tokens is malformed")
 		}
 	}
-	for content, id := range c.olderAdded {
-		if !slices.ContainsFunc(added, func(t addedToken) bool { return t.ID == id && t.Content == content }) {
-			// transformers adds it, with flags that depend on the class.
-			return nil, false, fmt.Errorf("%w: added_tokens.json has a token %d that tokenizer.json has not", ErrTokenizerClass, id)
-		}
+	if err = c.checkOlderAdded(added); err != nil {
+		return nil, false, err
 	}
 	vocab := &vocabulary{raw: top["model"], added: added}
 	resets := b != nil && b.resets
 	if b != nil {
 		vocab.added, changed = nil, true
 	}
-	decoder := make([]addedToken, 0, len(c.AddedTokens))
-	for id, t := range c.AddedTokens {
-		n, convErr := strconv.ParseUint(id, 10, 32)
-		if convErr != nil {
-			return nil, false, errors.New("local: tokenizer_config.json: added_tokens_decoder has a key that is no id")
-		}
-		t.ID = uint32(n)
-		decoder = append(decoder, t)
+	decoder, err := c.decoder()
+	if err != nil {
+		return nil, false, err
 	}
 	if b != nil && c.AddedTokens == nil {
 		decoder = added
@@ -109,6 +101,31 @@ func mergeAdded(top map[string]json.RawMessage, c *tokenizerConfig, b *blueprint
 		changed = true
 	}
 	return vocab.added, changed, nil
+}
+
+// checkOlderAdded refuses tokens of added_tokens.json that tokenizer.json lacks:
+// transformers adds them, with flags that depend on the class.
+func (c *tokenizerConfig) checkOlderAdded(added []addedToken) error {
+	for content, id := range c.olderAdded {
+		if !slices.ContainsFunc(added, func(t addedToken) bool { return t.ID == id && t.Content == content }) {
+			return fmt.Errorf("%w: added_tokens.json has a token %d that tokenizer.json has not", ErrTokenizerClass, id)
+		}
+	}
+	return nil
+}
+
+// decoder are the tokens of added_tokens_decoder, in no order.
+func (c *tokenizerConfig) decoder() ([]addedToken, error) {
+	tokens := make([]addedToken, 0, len(c.AddedTokens))
+	for id, t := range c.AddedTokens {
+		n, err := strconv.ParseUint(id, 10, 32)
+		if err != nil {
+			return nil, errors.New("local: tokenizer_config.json: added_tokens_decoder has a key that is no id")
+		}
+		t.ID = uint32(n)
+		tokens = append(tokens, t)
+	}
+	return tokens, nil
 }
 
 // plainSpecial is a special token that is matched in the raw text and takes no

@@ -88,7 +88,7 @@ func build(m Model, f *files, o *Options) (*assets, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = tc.readOlderAdded(f.text[fileAddedTokens]); err != nil {
+	if err := tc.readOlderAdded(f.text[fileAddedTokens]); err != nil {
 		return nil, err
 	}
 	named := tc.Class
