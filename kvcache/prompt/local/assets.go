@@ -88,8 +88,8 @@ func build(m Model, f *files, o *Options) (*assets, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := tc.readOlderAdded(f.text[fileAddedTokens]); err != nil {
-		return nil, err
+	if olderErr := tc.readOlderAdded(f.text[fileAddedTokens]); olderErr != nil {
+		return nil, olderErr
 	}
 	named := tc.Class
 	if named == "" {
