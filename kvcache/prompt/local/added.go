@@ -50,8 +50,8 @@ func mergeAdded(top map[string]json.RawMessage, c *tokenizerConfig, b *blueprint
 			return nil, false, errors.New("local: tokenizer.json: added_tokens is malformed")
 		}
 	}
-	if err = c.checkOlderAdded(added); err != nil {
-		return nil, false, err
+	if olderErr := c.checkOlderAdded(added); olderErr != nil {
+		return nil, false, olderErr
 	}
 	vocab := &vocabulary{raw: top["model"], added: added}
 	resets := b != nil && b.resets
