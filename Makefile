@@ -102,7 +102,7 @@ e2e-templates: ## Compare chat templates of real models, and random ones, with P
 	$(GO) test -tags e2e -count 1 -v -timeout 60m ./internal/e2e/jinja
 
 .PHONY: e2e-tokenizer
-e2e-tokenizer: ## Compare N texts per tokenizer of six real families with the Rust tokenizers (N=1000000 takes hours)
+e2e-tokenizer: ## Compare N texts per tokenizer of six real families with the Rust tokenizers (N=1000000 takes 8 minutes)
 	@bash internal/e2e/vllm/setup.sh >/dev/null
 	@scripts/tokenizer-files.sh
 	$(GO) run ./internal/e2e/tokenizer/compare -python $(CACHE)/vllm/bin/python -n $(N) -long 60

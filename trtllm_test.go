@@ -162,3 +162,25 @@ func TestTensorRTLLMNeedsNoTransportButOthersDo(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, fmt.Sprint(d.Degradations), "WithEvents")
 }
+
+// What was cached is reported for each kind of request, streamed or not, and was
+// predicted.
+func TestTensorRTLLMReportsCachedTokens(t *testing.T) {
+	t.Parallel()
+	r := trtllmRig(t, 2, nil)
+	r.waitTrust(kvcache.Exact)
+	for i, c := range []struct{ path, body string }{
+		{"/v1/chat/completions", chatBody(fleettest.Text(1, 1500), true)},
+		{"/v1/completions", `{"model":"` + testModel + `","prompt":"` + fleettest.Text(2, 1500) + `"}`},
+		{"/v1/completions", `{"model":"` + testModel + `","stream":true,"prompt":"` + fleettest.Text(3, 1500) + `"}`},
+	} {
+		require.Equal(t, http.StatusOK, r.post(c.path, c.body).status)
+		require.Eventually(t, func() bool {
+			n := r.observed.outcomeCount()
+			require.Equal(t, http.StatusOK, r.post(c.path, c.body).status)
+			o := r.observed.nextOutcome(t, n)
+			return o.Usage.CachedKnown && o.Usage.CacheRead >= 1472 && o.Usage.CacheRead == o.CachedPredicted
+		}, 20*time.Second, 5*time.Millisecond, "case %d", i)
+	}
+	r.idle()
+}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -31,6 +33,7 @@ type engine struct {
 	allow string        // the method that is not answered with 405; "" is any
 	fault func() fault  // asked once a poll; nil for none
 	delay time.Duration // before each answer
+	v2    bool          // hashes are digests in hex, as the second cache manager has them
 }
 
 // fault is what happens to one poll.
@@ -56,7 +59,7 @@ func (e *engine) addTo(rank int, events ...string) {
 			text += fmt.Sprintf(`,"attention_dp_rank":%d`, rank)
 		}
 		e.next[rank]++
-		e.buffer = append(e.buffer, text+"}")
+		e.buffer = append(e.buffer, e.hashed(text+"}"))
 	}
 }
 
@@ -64,7 +67,36 @@ func (e *engine) addTo(rank int, events ...string) {
 func (e *engine) put(text string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.buffer = append(e.buffer, text)
+	e.buffer = append(e.buffer, e.hashed(text))
+}
+
+var (
+	hashFields = regexp.MustCompile(`"(?:block_hash|parent_hash)":\d+|"block_hashes":\[[^]]*\]`)
+	integers   = regexp.MustCompile(`\d+`)
+)
+
+// hashed is an event with its hashes as the engine's cache manager writes them.
+func (e *engine) hashed(text string) string {
+	if !e.v2 {
+		return text
+	}
+	return hashFields.ReplaceAllStringFunc(text, func(field string) string {
+		return integers.ReplaceAllStringFunc(field, func(n string) string {
+			hash, err := strconv.ParseUint(n, 10, 64)
+			if err != nil {
+				panic(err)
+			}
+			return fmt.Sprintf(`"%064x"`, hash)
+		})
+	})
+}
+
+// eachManager runs a test with the hashes of both of the engine's cache managers.
+func eachManager(t *testing.T, test func(t *testing.T, v2 bool)) {
+	t.Helper()
+	for _, v2 := range []bool{false, true} {
+		t.Run(map[bool]string{false: "V1", true: "V2"}[v2], func(t *testing.T) { test(t, v2) })
+	}
 }
 
 // drop loses the oldest n events, as a full buffer or another consumer does.

@@ -209,69 +209,76 @@ func TestFollowRanks(t *testing.T) {
 }
 
 func TestFollowTiers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEngine()
-		e.add(created, stored("null", 1, 2))
-		move := func(block, from, to int) string {
-			return fmt.Sprintf(`{"type":"updated","block_hash":%d,"cache_level":{"type":"event_diff","new_value":%d,"old_value":%d},"priority":null}`,
-				hashOf(block), to, from)
-		}
-		x := newFollowed(t, e, 1)
-		e.add(move(1, 0, 1), move(2, 0, 1))
-		x.is(kvcache.Exact, follow.ReasonNone, 2, 1, 2)
-		assert.EqualValues(t, 2, x.hit(0, 1, 2).Tiers[kvcache.TierCPU])
-		e.add(move(1, 1, 0))
-		x.is(kvcache.Exact, follow.ReasonNone, 2, 1, 2)
-		assert.EqualValues(t, 1, x.hit(0, 1, 2).Tiers[kvcache.TierGPU])
-		// A removal names no tier, and leaves nothing in any.
-		e.add(removed(2, 1))
-		x.is(kvcache.Exact, follow.ReasonNone, 0, 1, 2)
-		e.add(stored("null", 1))
-		x.is(kvcache.Exact, follow.ReasonNone, 1, 1)
+	eachManager(t, func(t *testing.T, v2 bool) {
+		synctest.Test(t, func(t *testing.T) {
+			e := newEngine()
+			e.v2 = v2
+			e.add(created, stored("null", 1, 2))
+			move := func(block, from, to int) string {
+				return fmt.Sprintf(`{"type":"updated","block_hash":%d,"cache_level":{"type":"event_diff","new_value":%d,"old_value":%d},"priority":null}`,
+					hashOf(block), to, from)
+			}
+			x := newFollowed(t, e, 1)
+			e.add(move(1, 0, 1), move(2, 0, 1))
+			x.is(kvcache.Exact, follow.ReasonNone, 2, 1, 2)
+			assert.EqualValues(t, 2, x.hit(0, 1, 2).Tiers[kvcache.TierCPU])
+			e.add(move(1, 1, 0))
+			x.is(kvcache.Exact, follow.ReasonNone, 2, 1, 2)
+			assert.EqualValues(t, 1, x.hit(0, 1, 2).Tiers[kvcache.TierGPU])
+			// A removal names no tier, and leaves nothing in any.
+			e.add(removed(2, 1))
+			x.is(kvcache.Exact, follow.ReasonNone, 0, 1, 2)
+			e.add(stored("null", 1))
+			x.is(kvcache.Exact, follow.ReasonNone, 1, 1)
+		})
 	})
 }
 
 // Pools in any order: the greatest window counts, whichever comes first.
 func TestFollowWindows(t *testing.T) {
-	in := func(window int, data string) string { return data + fmt.Sprintf(`,"window_size":%d`, window) }
-	put := func(e *engine, id int, text string) {
-		e.put(fmt.Sprintf(`{"event_id":%d,"data":%s}`, id, text))
-	}
-	synctest.Test(t, func(t *testing.T) {
-		e := newEngine()
-		put(e, 0, in(16, created))
-		put(e, 1, in(64, created))
-		put(e, 2, in(16, stored("null", 1)))
-		put(e, 3, in(64, stored("null", 2)))
-		x := newFollowed(t, e, 1)
-		// What it needs of the small pool is not known: all of it, at worst.
-		const unsure = follow.Reason("attention of unknown kind")
-		x.is(kvcache.Approximate, unsure, 0, 2)
-		assert.Zero(t, x.hit(0, 1).Blocks)
-		// The same blocks in both pools; they leave the small one first.
-		put(e, 4, in(64, stored("null", 1)))
-		x.is(kvcache.Approximate, unsure, 1, 1)
-		put(e, 5, in(16, removed(1)))
-		put(e, 6, in(16, stored("null", 2)))
-		x.is(kvcache.Approximate, unsure, 0, 1)
-		x.is(kvcache.Approximate, unsure, 1, 2)
-		put(e, 7, in(16, removed(2)))
-		x.is(kvcache.Approximate, unsure, 0, 2)
+	eachManager(t, func(t *testing.T, v2 bool) {
+		in := func(window int, data string) string { return data + fmt.Sprintf(`,"window_size":%d`, window) }
+		put := func(e *engine, id int, text string) {
+			e.put(fmt.Sprintf(`{"event_id":%d,"data":%s}`, id, text))
+		}
+		synctest.Test(t, func(t *testing.T) {
+			e := newEngine()
+			e.v2 = v2
+			put(e, 0, in(16, created))
+			put(e, 1, in(64, created))
+			put(e, 2, in(16, stored("null", 1)))
+			put(e, 3, in(64, stored("null", 2)))
+			x := newFollowed(t, e, 1)
+			// What it needs of the small pool is not known: all of it, at worst.
+			const unsure = follow.Reason("attention of unknown kind")
+			x.is(kvcache.Approximate, unsure, 0, 2)
+			assert.Zero(t, x.hit(0, 1).Blocks)
+			// The same blocks in both pools; they leave the small one first.
+			put(e, 4, in(64, stored("null", 1)))
+			x.is(kvcache.Approximate, unsure, 1, 1)
+			put(e, 5, in(16, removed(1)))
+			put(e, 6, in(16, stored("null", 2)))
+			x.is(kvcache.Approximate, unsure, 0, 1)
+			x.is(kvcache.Approximate, unsure, 1, 2)
+			put(e, 7, in(16, removed(2)))
+			x.is(kvcache.Approximate, unsure, 0, 2)
 
-		// A successor with one pool of a smaller window is not held against it.
-		put(e, 0, in(32, created))
-		put(e, 1, in(32, stored("null", 5)))
-		x.is(kvcache.Exact, follow.ReasonNone, 1, 5)
-	})
-	synctest.Test(t, func(t *testing.T) {
-		e := newEngine()
-		put(e, 90, in(16, stored("null", 1)))
-		put(e, 91, in(64, stored("null", 2)))
-		put(e, 92, in(16, stored("null", 3)))
-		put(e, 93, in(16, stored("null", 2)))
-		x := newFollowed(t, e, 1)
-		x.is(kvcache.Resyncing, follow.ReasonMalformed, 1, 2)
-		assert.Zero(t, x.hit(0, 1).Blocks+x.hit(0, 3).Blocks)
+			// A successor with one pool of a smaller window is not held against it.
+			put(e, 0, in(32, created))
+			put(e, 1, in(32, stored("null", 5)))
+			x.is(kvcache.Exact, follow.ReasonNone, 1, 5)
+		})
+		synctest.Test(t, func(t *testing.T) {
+			e := newEngine()
+			e.v2 = v2
+			put(e, 90, in(16, stored("null", 1)))
+			put(e, 91, in(64, stored("null", 2)))
+			put(e, 92, in(16, stored("null", 3)))
+			put(e, 93, in(16, stored("null", 2)))
+			x := newFollowed(t, e, 1)
+			x.is(kvcache.Resyncing, follow.ReasonMalformed, 1, 2)
+			assert.Zero(t, x.hit(0, 1).Blocks+x.hit(0, 3).Blocks)
+		})
 	})
 }
 
@@ -289,27 +296,30 @@ func TestFollowOddEvents(t *testing.T) {
 
 // A block that isn't full, salts and adapters.
 func TestFollowIdentities(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEngine()
-		with := func(block int, more string) string {
-			return strings.Replace(stored("null", block), `"cache_level"`, more+`,"cache_level"`, 1)
-		}
-		partial := strings.Replace(stored(parent(1), 9), `{"type":"unique_token","token_id":93,"token_extra_id":0}`, "", 1)
-		partial = strings.Replace(partial, `},]`, `}]`, 1)
-		e.add(created, stored("null", 1), partial,
-			with(2, `"cache_salt":"s"`), with(3, `"lora_id":4`), with(4, `"mm_keys":[{"hash":"aa","start_offset":0}]`))
-		x := newFollowed(t, e, 1)
-		x.is(kvcache.Exact, follow.ReasonNone, 1, 1, 9)
-		for _, b := range []int{2, 3, 4} {
-			assert.Zero(t, x.hit(0, b).Blocks, "block %d is not the plain prompt's", b)
-		}
-		keys := kvcache.Hasher{BlockSize: 4}.Keys(nil, []uint32{20, 21, 22, 23}, kvcache.Scope{Salt: "s"}, nil)
-		hits := make([]kvcache.Hit, 1)
-		x.index.Match(keys, x.owners, hits)
-		assert.EqualValues(t, 1, hits[0].Blocks)
-		items := []kvcache.Item{{ID: "aa", Offset: 0, Length: 4}}
-		keys = kvcache.Hasher{BlockSize: 4}.Keys(nil, []uint32{40, 41, 42, 43}, kvcache.Scope{}, items)
-		x.index.Match(keys, x.owners, hits)
-		assert.EqualValues(t, 1, hits[0].Blocks)
+	eachManager(t, func(t *testing.T, v2 bool) {
+		synctest.Test(t, func(t *testing.T) {
+			e := newEngine()
+			e.v2 = v2
+			with := func(block int, more string) string {
+				return strings.Replace(stored("null", block), `"cache_level"`, more+`,"cache_level"`, 1)
+			}
+			partial := strings.Replace(stored(parent(1), 9), `{"type":"unique_token","token_id":93,"token_extra_id":0}`, "", 1)
+			partial = strings.Replace(partial, `},]`, `}]`, 1)
+			e.add(created, stored("null", 1), partial,
+				with(2, `"cache_salt":"s"`), with(3, `"lora_id":4`), with(4, `"mm_keys":[{"hash":"aa","start_offset":0}]`))
+			x := newFollowed(t, e, 1)
+			x.is(kvcache.Exact, follow.ReasonNone, 1, 1, 9)
+			for _, b := range []int{2, 3, 4} {
+				assert.Zero(t, x.hit(0, b).Blocks, "block %d is not the plain prompt's", b)
+			}
+			keys := kvcache.Hasher{BlockSize: 4}.Keys(nil, []uint32{20, 21, 22, 23}, kvcache.Scope{Salt: "s"}, nil)
+			hits := make([]kvcache.Hit, 1)
+			x.index.Match(keys, x.owners, hits)
+			assert.EqualValues(t, 1, hits[0].Blocks)
+			items := []kvcache.Item{{ID: "aa", Offset: 0, Length: 4}}
+			keys = kvcache.Hasher{BlockSize: 4}.Keys(nil, []uint32{40, 41, 42, 43}, kvcache.Scope{}, items)
+			x.index.Match(keys, x.owners, hits)
+			assert.EqualValues(t, 1, hits[0].Blocks)
+		})
 	})
 }
