@@ -2,6 +2,7 @@ package kvsteer_test
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -24,7 +25,9 @@ func localPrompts(workers *fleet.Fleet) error {
 	if err != nil {
 		return err // a *local.AssetError for each model that can't be served, and why
 	}
-	prover := prompt.NewProver(source, prompt.ProverOptions{})
+	prover := prompt.NewProver(source, prompt.ProverOptions{
+		OnReport: func(r *prompt.ProofReport) { slog.Info("local prompts", "proof", r.String()) },
+	})
 	encoder := prompt.NewEncoder(prompt.Options{Sources: []prompt.Source{prover}})
 	router, err := kvsteer.New(kvsteer.WithFleet(workers), kvsteer.WithEncoder(encoder))
 	// DOCS end

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -101,6 +102,9 @@ func newRig(t *testing.T, c rigConfig) *rig {
 	})
 	if c.engines > 0 {
 		r.waitRoutable(c.engines)
+		if len(c.options) == 0 { // a policy among them may be broken, a clock stand still
+			r.waitJoined()
+		}
 	}
 	return r
 }
@@ -119,7 +123,9 @@ func (r *rig) waitJoined() {
 		d, err := r.router.Explain(r.t.Context(), &kvsteer.Request{
 			API: kvsteer.Completions, Model: testModel, TokenIDs: []uint32{1},
 		})
-		return err == nil && !strings.Contains(strings.Join(d.Degradations, ""), "only just discovered")
+		return err == nil && !slices.ContainsFunc(d.Candidates, func(c kvsteer.DecisionCandidate) bool {
+			return strings.Contains(c.TrustReason, "only just discovered")
+		})
 	}, 10*time.Second, time.Millisecond, "the router knows every worker")
 }
 

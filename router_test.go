@@ -328,6 +328,7 @@ func TestOnlyAnsweredPromptsAreRememberedForLong(t *testing.T) {
 		worker:  func(_ int, w *fleet.Worker) { w.Events = nil },
 		options: []kvsteer.Option{kvsteer.WithClock(clock.now), kvsteer.WithMaxIdle(time.Hour)},
 	})
+	r.waitJoined()
 	failed, answered := fleettest.Text(1, 500), fleettest.Text(2, 500)
 	cached := func(text string) int {
 		d, err := r.router.Explain(t.Context(), chatRequest(text, false))

@@ -112,6 +112,10 @@ func runSimulate(ctx context.Context, args []string, stdout, stderr io.Writer) i
 		fmt.Fprintf(stderr, "kvsteer simulate: unexpected argument %q\n", f.Arg(0))
 		return exitUsage
 	}
+	if o.loss < 0 || o.loss > 1 {
+		fmt.Fprintf(stderr, "kvsteer simulate: -event-loss %v: want a share, 0 to 1\n", o.loss)
+		return exitUsage
+	}
 	if err := o.run(ctx, stdout, stderr); err != nil {
 		fmt.Fprintf(stderr, "kvsteer simulate: %v\n", err)
 		return exitFailed

@@ -114,5 +114,8 @@ func one(ctx context.Context, name string, w workload, speed float64, seed uint6
 	bar := p.phase(name, w.requests())
 	res, err := r.play(ctx, w, bar.step)
 	bar.end()
+	if err == nil && res.failed > 0 {
+		err = fmt.Errorf("%s, %s: %d requests failed, the first with: %w", w.Name, name, res.failed, res.firstErr)
+	}
 	return res, err
 }

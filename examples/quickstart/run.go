@@ -34,6 +34,7 @@ type result struct {
 	ttft, e2e   []time.Duration
 	prompt, hit int // tokens
 	failed      int
+	firstErr    error // of those that failed
 	decisions   []*kvsteer.Decision
 }
 
@@ -156,6 +157,9 @@ func (r *rig) converse(ctx context.Context, s session, counted bool, done func()
 		switch {
 		case err != nil:
 			r.res.failed++
+			if r.res.firstErr == nil {
+				r.res.firstErr = err
+			}
 		case counted:
 			r.res.ttft = append(r.res.ttft, r.modelled(ttft))
 			r.res.e2e = append(r.res.e2e, r.modelled(e2e))
@@ -191,6 +195,7 @@ func (r *rig) ask(ctx context.Context, chat []message, output int) (answer strin
 	if err != nil {
 		return "", 0, 0, err
 	}
+	req.Header.Set("Content-Type", "application/json")
 	start := time.Now()
 	resp, err := r.client.Do(req)
 	if err != nil {
@@ -198,7 +203,8 @@ func (r *rig) ask(ctx context.Context, chat []message, output int) (answer strin
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return "", 0, 0, fmt.Errorf("status %s", resp.Status)
+		why, _ := io.ReadAll(io.LimitReader(resp.Body, 512)) //nolint:errcheck // it is only for people to read
+		return "", 0, 0, fmt.Errorf("status %s: %s", resp.Status, bytes.TrimSpace(why))
 	}
 	var text strings.Builder
 	lines := bufio.NewReader(resp.Body)

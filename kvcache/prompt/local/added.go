@@ -177,7 +177,9 @@ func (v *vocabulary) nextID(content string) (uint32, error) {
 			Vocab map[string]uint32 `json:"vocab"`
 		}
 		if err := json.Unmarshal(v.raw, &model); err != nil {
-			return 0, errors.New("local: tokenizer.json: the vocabulary is malformed")
+			if model.Vocab, err = listedVocabulary(v.raw); err != nil {
+				return 0, err
+			}
 		}
 		v.ids = model.Vocab
 	}
@@ -191,4 +193,25 @@ func (v *vocabulary) nextID(content string) (uint32, error) {
 		}
 	}
 	return next, nil
+}
+
+// listedVocabulary reads a vocabulary of the form that Unigram models have: pieces
+// with their scores, in the order of ids.
+func listedVocabulary(model []byte) (map[string]uint32, error) {
+	malformed := errors.New("local: tokenizer.json: the vocabulary is malformed")
+	var listed struct {
+		Vocab [][]json.RawMessage `json:"vocab"`
+	}
+	if err := json.Unmarshal(model, &listed); err != nil {
+		return nil, malformed
+	}
+	ids := make(map[string]uint32, len(listed.Vocab))
+	for id, entry := range listed.Vocab {
+		var piece string
+		if len(entry) == 0 || json.Unmarshal(entry[0], &piece) != nil {
+			return nil, malformed
+		}
+		ids[piece] = uint32(id) //nolint:gosec // a file's length bounds it
+	}
+	return ids, nil
 }

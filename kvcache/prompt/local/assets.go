@@ -65,6 +65,13 @@ type assets struct {
 var errNoTokenizer = errors.New("local: no " + fileTokenizer + " or no " + fileTokenizerConfig +
 	" in the directory: point Dir at a model's files")
 
+// errTemplatePath is for those who give the path that an engine's option takes.
+var errTemplatePath = errors.New("local: Model.ChatTemplate is neither the name of one of the model's templates nor the text of one: " +
+	"it has no {. Of a file, give what is in it")
+
+// errNoConfig says what decides how a model's prompts are made.
+var errNoConfig = errors.New("local: no " + fileConfig + " in the directory: its model_type says how prompts are made; copy it from the model")
+
 // load makes assets of a model's files.
 func load(m Model, o *Options) (*assets, error) {
 	dir, err := resolveDir(m.Dir, m.Revision)
@@ -129,6 +136,9 @@ func (a *assets) checkFiles(f *files) (*modelConfig, error) {
 	if len(f.text[fileTokenizer]) == 0 || len(f.text[fileTokenizerConfig]) == 0 {
 		return nil, errNoTokenizer
 	}
+	if len(f.text[fileConfig]) == 0 && !a.model.AnyType {
+		return nil, errNoConfig
+	}
 	var config modelConfig
 	if text := f.text[fileConfig]; len(text) > 0 {
 		if err := json.Unmarshal(text, &config); err != nil {
@@ -167,6 +177,9 @@ func (a *assets) compile(f *files, tc *tokenizerConfig, o *Options) error {
 		return err
 	}
 	plain, tools := a.choose(byName, f)
+	if _, named := byName[a.model.ChatTemplate]; a.model.ChatTemplate != "" && !named && !strings.Contains(plain, "{") {
+		return errTemplatePath
+	}
 	if a.plain, err = a.compileOne(plain, o); err != nil {
 		return err
 	}

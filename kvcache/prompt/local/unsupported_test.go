@@ -73,3 +73,23 @@ func TestTokenizerFromElsewhere(t *testing.T) {
 	require.ErrorIs(t, err, failure)
 	require.ErrorIs(t, err, tokenizer.ErrUnsupported)
 }
+
+// What users get wrong is told as what it is.
+func TestErrorsSayWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	load := func(m local.Model) error {
+		_, err := local.New(local.Options{Models: map[string]local.Model{"m": m}, Reload: -1})
+		return err
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS("testdata/models/qwen")))
+	require.ErrorContains(t, load(local.Model{Dir: dir, ChatTemplate: "/models/chat.jinja"}), "give what is in it")
+	require.NoError(t, os.Remove(filepath.Join(dir, "config.json")))
+	require.ErrorContains(t, load(local.Model{Dir: dir}), "no config.json")
+
+	// A vocabulary as Unigram has it, in which an added token must be found.
+	path := filepath.Join(dir, "tokenizer.json")
+	listed := `{"added_tokens":[],"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0],["<|im_end|>",-1],["a",-2]]}}`
+	require.NoError(t, os.WriteFile(path, []byte(listed), 0o600))
+	require.ErrorIs(t, load(local.Model{Dir: dir, AnyType: true}), tokenizer.ErrUnsupported)
+}

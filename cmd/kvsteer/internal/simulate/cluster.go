@@ -173,10 +173,10 @@ func newCluster(cfg Config, w *Workload, rule Rule) (*cluster, error) {
 		cfg.Speed = 1
 	}
 	if cfg.Rate < 0 || cfg.Concurrency < 0 || cfg.Speed < 0 || cfg.Rate > 0 && cfg.Concurrency > 0 {
-		return nil, errors.New("arrivals need either a rate or a concurrency")
+		return nil, errors.New("arrivals need either a rate or a concurrency, positive: give -rate or -concurrency, not both")
 	}
 	if !w.Trace && cfg.Rate == 0 && cfg.Concurrency == 0 {
-		return nil, errors.New("the workload has no times of its own: a rate or a concurrency is needed")
+		return nil, errors.New("the workload has no times of its own: a rate or a concurrency is needed, for example -rate 4 or -concurrency 16")
 	}
 	c := &cluster{
 		cfg: cfg, workload: w, rule: rule,
