@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -102,10 +103,16 @@ func freePorts(t *testing.T, n int) []int {
 	t.Helper()
 	listeners := make([]net.Listener, n) // all open at once, so that no port comes twice
 	ports := make([]int, n)
+	// Not of those that the system gives to clients: while an engine is down, one that
+	// keeps dialling its port may be given that very port, and hold it.
+	const from, to = 15000, 30000
 	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		listeners[i], ports[i] = l, l.Addr().(*net.TCPAddr).Port
+		require.Eventually(t, func() bool {
+			ports[i] = from + rand.IntN(to-from) //nolint:gosec // not for secrets
+			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", ports[i]))
+			listeners[i] = l
+			return err == nil
+		}, time.Minute, time.Millisecond, "a free port")
 	}
 	for _, l := range listeners {
 		require.NoError(t, l.Close())
