@@ -17,7 +17,7 @@ import (
 
 // The lines between the markers stand in docs/prompts.md;
 // TestPromptsDocumentIsThisCode compares them.
-func localPrompts(workers *fleet.Fleet) error {
+func localPrompts(workers *fleet.Fleet, logger *slog.Logger) error {
 	// DOCS begin
 	source, err := local.New(local.Options{Models: map[string]local.Model{
 		"qwen3": {Dir: "kvcache/prompt/local/testdata/models/qwen"},
@@ -26,7 +26,7 @@ func localPrompts(workers *fleet.Fleet) error {
 		return err // a *local.AssetError for each model that can't be served, and why
 	}
 	prover := prompt.NewProver(source, prompt.ProverOptions{
-		OnReport: func(r *prompt.ProofReport) { slog.Info("local prompts", "proof", r.String()) },
+		OnReport: func(r *prompt.ProofReport) { logger.Info("local prompts", "proof", r.String()) },
 	})
 	encoder := prompt.NewEncoder(prompt.Options{Sources: []prompt.Source{prover}})
 	router, err := kvsteer.New(kvsteer.WithFleet(workers), kvsteer.WithEncoder(encoder))
@@ -57,6 +57,6 @@ func TestPromptsDocumentIsThisCode(t *testing.T) {
 
 	workers, err := fleet.New(fleet.Options{Discoverer: fleet.Static()})
 	require.NoError(t, err)
-	require.NoError(t, localPrompts(workers))
+	require.NoError(t, localPrompts(workers, slog.New(slog.DiscardHandler)))
 	require.NoError(t, workers.Close())
 }

@@ -203,7 +203,7 @@ func (r *rig) ask(ctx context.Context, chat []message, output int) (answer strin
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		why, _ := io.ReadAll(io.LimitReader(resp.Body, 512)) //nolint:errcheck // it is only for people to read
+		why, _ := io.ReadAll(io.LimitReader(resp.Body, 512))
 		return "", 0, 0, fmt.Errorf("status %s: %s", resp.Status, bytes.TrimSpace(why))
 	}
 	var text strings.Builder

@@ -210,6 +210,7 @@ func TestFollowRanks(t *testing.T) {
 
 func TestFollowTiers(t *testing.T) {
 	eachManager(t, func(t *testing.T, v2 bool) {
+		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			e := newEngine()
 			e.v2 = v2
@@ -237,6 +238,7 @@ func TestFollowTiers(t *testing.T) {
 // Pools in any order: the greatest window counts, whichever comes first.
 func TestFollowWindows(t *testing.T) {
 	eachManager(t, func(t *testing.T, v2 bool) {
+		t.Helper()
 		in := func(window int, data string) string { return data + fmt.Sprintf(`,"window_size":%d`, window) }
 		put := func(e *engine, id int, text string) {
 			e.put(fmt.Sprintf(`{"event_id":%d,"data":%s}`, id, text))
@@ -297,6 +299,7 @@ func TestFollowOddEvents(t *testing.T) {
 // A block that isn't full, salts and adapters.
 func TestFollowIdentities(t *testing.T) {
 	eachManager(t, func(t *testing.T, v2 bool) {
+		t.Helper()
 		synctest.Test(t, func(t *testing.T) {
 			e := newEngine()
 			e.v2 = v2

@@ -108,7 +108,7 @@ func freePorts(t *testing.T, n int) []int {
 	const from, to = 15000, 30000
 	for i := range ports {
 		require.Eventually(t, func() bool {
-			ports[i] = from + rand.IntN(to-from) //nolint:gosec // not for secrets
+			ports[i] = from + rand.IntN(to-from)
 			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", ports[i]))
 			listeners[i] = l
 			return err == nil

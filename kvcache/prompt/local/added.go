@@ -211,7 +211,7 @@ func listedVocabulary(model []byte) (map[string]uint32, error) {
 		if len(entry) == 0 || json.Unmarshal(entry[0], &piece) != nil {
 			return nil, malformed
 		}
-		ids[piece] = uint32(id) //nolint:gosec // a file's length bounds it
+		ids[piece] = uint32(id)
 	}
 	return ids, nil
 }

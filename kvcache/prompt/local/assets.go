@@ -70,7 +70,8 @@ var errTemplatePath = errors.New("local: Model.ChatTemplate is neither the name 
 	"it has no {. Of a file, give what is in it")
 
 // errNoConfig says what decides how a model's prompts are made.
-var errNoConfig = errors.New("local: no " + fileConfig + " in the directory: its model_type says how prompts are made; copy it from the model")
+var errNoConfig = errors.New("local: no " + fileConfig + " in the directory: its model_type says how prompts are made; " +
+	"copy it from the model")
 
 // load makes assets of a model's files.
 func load(m Model, o *Options) (*assets, error) {
