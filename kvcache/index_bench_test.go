@@ -136,6 +136,9 @@ func (d *durations) add(v time.Duration) {
 
 func (d *durations) report(b *testing.B) {
 	b.Helper()
+	if d.n == 0 {
+		return // a single iteration was over before anything could be measured
+	}
 	p50, p99 := d.quantiles()
 	b.ReportMetric(p50, "p50-ns")
 	b.ReportMetric(p99, "p99-ns")
@@ -143,6 +146,9 @@ func (d *durations) report(b *testing.B) {
 
 func (d *durations) reportAs(b *testing.B, what string) {
 	b.Helper()
+	if d.n == 0 {
+		return
+	}
 	p50, p99 := d.quantiles()
 	b.ReportMetric(p50, what+"-p50-ns")
 	b.ReportMetric(p99, what+"-p99-ns")
