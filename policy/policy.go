@@ -29,30 +29,43 @@ func (t BackendType) String() string {
 // Request is what a policy may know about a request. It holds no prompt text.
 type Request struct {
 	// Model is the model name that the client asked for.
-	Model string
+	Model string `json:"model"`
 	// API is the request's kind: "chat", "completions", "messages", "responses"
 	// or "embeddings".
-	API string
-	// PromptTokens is exact or estimated, as the decision says.
-	PromptTokens int
+	API string `json:"api"`
+	// Pool is the pool that the gateway routes the request to, "" if it has none.
+	Pool string `json:"pool,omitempty"`
+	// PromptTokens is exact or estimated, as the decision says; 0 while it is not
+	// known.
+	PromptTokens int `json:"prompt_tokens"`
+	// Tags says what is known of the request's content, each name once.
+	Tags []Tag `json:"tags,omitempty"`
+	// QoS is the request's class of service, as the gateway has established.
+	QoS string `json:"qos,omitempty"`
+	// Header is the request's, with canonical names as in [net/http.Header]. It must
+	// not be modified.
+	Header map[string][]string `json:"-"`
+	// Draw decides about splits: a number at random, or of a session always the same.
+	Draw uint64 `json:"draw,omitempty"`
 	// Attempt counts from 1: later ones choose again for a request whose worker
 	// failed, which is not among the candidates.
-	Attempt int
+	Attempt int `json:"attempt"`
 	// Tenant and Priority are the gateway's, lower priorities first. Session: the
 	// request belongs to a conversation.
-	Tenant   string
-	Priority int
-	Session  bool
+	Tenant   string `json:"tenant,omitempty"`
+	Priority int    `json:"priority,omitempty"`
+	Session  bool   `json:"session,omitempty"`
 	// TargetTTFT and TargetITL are what the request should meet, 0 if nothing. The
 	// router itself sees to it that candidates which are expected to meet them come
 	// before those which aren't, each in the order of the plan.
-	TargetTTFT, TargetITL time.Duration
+	TargetTTFT time.Duration `json:"target_ttft_ns,omitempty"`
+	TargetITL  time.Duration `json:"target_itl_ns,omitempty"`
 	// Prefill: the question is which worker computes the prompt for another one to
 	// go on from. Candidates are those that do nothing else.
-	Prefill bool
+	Prefill bool `json:"prefill,omitempty"`
 	// DryRun: the question is what would be chosen, and nothing will be sent. A
 	// policy that counts its choices does not count this one, nor later attempts.
-	DryRun bool
+	DryRun bool `json:"dry_run,omitempty"`
 }
 
 // Candidate is one backend that could serve the request, in plain numbers.
@@ -63,7 +76,8 @@ type Candidate struct {
 	Instance string      `json:"instance"`
 	Rank     int         `json:"rank"`
 	Type     BackendType `json:"-"`
-	// Model is the name that this backend knows the model by.
+	// Model is the model that it would serve the request with, by the name that
+	// clients and policies use.
 	Model string `json:"model"`
 	// Labels must not be modified.
 	Labels map[string]string `json:"-"`
@@ -111,6 +125,14 @@ type Candidate struct {
 	// miss: "ttft", "itl" or "ttft, itl". It is empty without targets.
 	Misses string `json:"misses,omitempty"`
 
+	// Price is what the request is expected to cost here in US dollars, if PriceKnown.
+	Price      float64 `json:"price_usd,omitempty"`
+	PriceKnown bool    `json:"price_known,omitempty"`
+	// RemainingQuota is the share of a provider's quota that is left, 0 to 1, if
+	// QuotaKnown.
+	RemainingQuota float64 `json:"remaining_quota,omitempty"`
+	QuotaKnown     bool    `json:"quota_known,omitempty"`
+
 	// Tie breaks exact ties; the router draws it at random.
 	Tie uint32 `json:"-"`
 }
@@ -136,25 +158,86 @@ type Drop struct {
 // Plan is the outcome of an evaluation. The caller may reuse it: Evaluate
 // overwrites it and keeps its memory.
 type Plan struct {
-	// Rule is the rule that decided.
-	Rule string
-	// Order lists indices of candidates, the best first. Empty means that the
-	// request is rejected.
+	// Policy is the policy that decided, as namespace/name, "" if it has no name;
+	// Version is of the whole set that was evaluated.
+	Policy, Version string
+	// Rule is the rule that decided. Match is the index of the alternative of its
+	// matches that held, -1 if it has none.
+	Rule  string
+	Match int
+	// Order lists indices of candidates, the best first: those of the stage that
+	// decided, then of the stages after it. Empty means that there is none.
 	Order []int
+	// Stages holds for each of Order the index of its stage; it is empty if there is
+	// just one.
+	Stages []int
 	// Dropped lists the candidates that aren't in Order.
 	Dropped []Drop
+	// Empty says what happens to the request if Order is empty.
+	Empty OnEmpty
+	// Shadows are what policies in shadow mode would have done.
+	Shadows []ShadowPlan
 }
 
-func (p *Plan) reset(rule string) {
-	p.Rule = rule
-	p.Order = p.Order[:0]
-	p.Dropped = p.Dropped[:0]
+// ShadowPlan is what a policy in shadow mode would have done.
+type ShadowPlan struct {
+	Policy, Rule string
+	// First is the index of the candidate that it would have chosen, -1 for none.
+	First int
+	// Empty is what would have happened then.
+	Empty OnEmpty
+	// Differs: the choice is another one than the enforced.
+	Differs bool
+}
+
+// Reset forgets what was planned and keeps the memory. The rule is what decides
+// from now on.
+func (p *Plan) Reset(rule string) {
+	*p = Plan{
+		Rule: rule, Match: -1,
+		Order: p.Order[:0], Stages: p.Stages[:0], Dropped: p.Dropped[:0], Shadows: p.Shadows[:0],
+	}
+}
+
+// Head is how many of Order belong to the stage that decided.
+func (p *Plan) Head() int {
+	for k, stage := range p.Stages {
+		if stage != p.Stages[0] {
+			return k
+		}
+	}
+	return len(p.Order)
 }
 
 // Policy orders candidates. Implementations are immutable and safe for
 // concurrent use, and must not keep or change what they are given.
 type Policy interface {
 	Evaluate(req *Request, candidates []Candidate, plan *Plan)
+}
+
+// Scoped is a Policy that may send requests to other models than the one that they
+// name. A [Set] is one.
+type Scoped interface {
+	Policy
+	// Models appends to dst the models that a request could be served with, each
+	// once, whatever the state of the fleet: candidates are looked for among the
+	// backends of these. req.PromptTokens may be 0: not known yet.
+	Models(req *Request, dst []string) []string
+}
+
+// Tagged is a Policy that asks for tags. A [Set] is one.
+type Tagged interface {
+	Policy
+	// Tags lists those that it asks for, each once.
+	Tags() []string
+}
+
+// Source is a Policy that changes: each request is decided about by what Current
+// returns when it comes, from the first attempt to the last. A policy file that is
+// watched is one; see package policy/file.
+type Source interface {
+	Policy
+	Current() Policy
 }
 
 // DefaultRule is the name of the rule that [Default] applies.
@@ -168,7 +251,7 @@ type Default struct{}
 
 // Evaluate implements [Policy]. It allocates nothing when plan has room.
 func (Default) Evaluate(_ *Request, candidates []Candidate, plan *Plan) {
-	plan.reset(DefaultRule)
+	plan.Reset(DefaultRule)
 	for i := range candidates {
 		if candidates[i].Type != Local {
 			plan.Dropped = append(plan.Dropped, Drop{Index: i, Rule: DefaultRule, Condition: notLocal})

@@ -19,7 +19,7 @@ type RoundRobin struct {
 
 // Evaluate implements [Policy].
 func (r *RoundRobin) Evaluate(req *Request, candidates []Candidate, plan *Plan) {
-	plan.reset(RoundRobinRule)
+	plan.Reset(RoundRobinRule)
 	for i := range candidates {
 		if candidates[i].Type != Local {
 			plan.Dropped = append(plan.Dropped, Drop{Index: i, Rule: RoundRobinRule, Condition: notLocal})
