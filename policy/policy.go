@@ -225,11 +225,17 @@ type Scoped interface {
 	Models(req *Request, dst []string) []string
 }
 
-// Tagged is a Policy that asks for tags. A [Set] is one.
-type Tagged interface {
+// Needy is a Policy that asks about more than what every request tells. A [Set] is
+// one. Of a Policy that is none, requests have no Tags and no Header.
+type Needy interface {
 	Policy
-	// Tags lists those that it asks for, each once.
-	Tags() []string
+	Needs() Needs
+}
+
+// Needs is what a policy asks about: names, each once. They must not be modified.
+type Needs struct {
+	// Tags have to be found out; Headers are looked at, by their canonical names.
+	Tags, Headers []string
 }
 
 // Source is a Policy that changes: each request is decided about by what Current

@@ -24,8 +24,8 @@ func (s *Set) Evaluate(_ *Request, _ []Candidate, plan *Plan) { plan.Reset("") }
 // Models implements [Scoped].
 func (s *Set) Models(req *Request, dst []string) []string { return append(dst, req.Model) }
 
-// Tags implements [Tagged].
-func (s *Set) Tags() []string { return nil }
+// Needs implements [Needy].
+func (s *Set) Needs() Needs { return Needs{} }
 
 // Version identifies what was compiled: a hash.
 func (s *Set) Version() string { return "" }
