@@ -76,7 +76,7 @@ func (w *Worker) Ranks() int { return max(1, w.DataParallel) }
 // Equal reports whether two descriptions say the same.
 func (w *Worker) Equal(o *Worker) bool {
 	return w.Name == o.Name && w.Epoch == o.Epoch && w.URL == o.URL && w.Engine == o.Engine &&
-		w.Class == o.Class && w.BlockSize == o.BlockSize && w.DataParallel == o.DataParallel &&
+		w.Class == o.Class && w.Pool == o.Pool && w.BlockSize == o.BlockSize && w.DataParallel == o.DataParallel &&
 		w.Speculative == o.Speculative && w.Role == o.Role && w.Draining == o.Draining &&
 		slices.Equal(w.Models, o.Models) && maps.Equal(w.Labels, o.Labels) && slices.Equal(w.Events, o.Events)
 }
@@ -119,6 +119,9 @@ func (c *checker) all(w *Worker) {
 	c.models(w.Models)
 	if problem := textProblem(w.Class, maxNameBytes); problem != "" {
 		c.failf("class", "%s", problem)
+	}
+	if problem := textProblem(w.Pool, maxNameBytes); problem != "" {
+		c.failf("pool", "%s", problem)
 	}
 	c.labels(w.Labels)
 	if w.BlockSize < 0 || w.BlockSize > maxBlockSize {

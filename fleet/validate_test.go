@@ -33,6 +33,7 @@ func TestValidate(t *testing.T) {
 		{"control character", func(w *fleet.Worker) { w.Name = "a\nb" }, "name: contains a control"},
 		{"long name", func(w *fleet.Worker) { w.Name = strings.Repeat("x", 254) }, "name: longer than 253"},
 		{"invalid UTF-8", func(w *fleet.Worker) { w.Class = "\xff" }, "class: not valid UTF-8"},
+		{"pool", func(w *fleet.Worker) { w.Pool = "a\x00" }, "pool: contains a control"},
 		{"no url", func(w *fleet.Worker) { w.URL = "" }, "url: missing"},
 		{"no scheme", func(w *fleet.Worker) { w.URL = "10.0.0.7:8000" }, "url: not a URL"},
 		{"bare host", func(w *fleet.Worker) { w.URL = "gpu" }, `url: scheme "" is not http`},

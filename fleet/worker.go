@@ -53,6 +53,9 @@ type Worker struct {
 	// Class names the hardware and its settings ("h100-tp2"): workers of one class
 	// and model share what the predictor learns.
 	Class string `json:"class,omitempty" yaml:"class,omitempty"`
+	// Pool names the group of workers that it belongs to: requests for a pool go to
+	// workers of that one only.
+	Pool string `json:"pool,omitempty" yaml:"pool,omitempty"`
 	// Labels are free; policies select by them.
 	Labels map[string]string `json:"labels,omitempty" yaml:"labels,omitempty"`
 	// BlockSize is the KV-cache block size in tokens; 0 = learn from events or

@@ -20,7 +20,7 @@ func TestLoadEveryField(t *testing.T) {
 	require.NoError(t, err)
 	first := fleet.Worker{
 		Name: "gpu-0", Epoch: "7", URL: "http://10.0.0.7:8000", Engine: fleet.EngineVLLM,
-		Models: []string{"qwen3", "sql"}, Class: "h100-tp2", Labels: map[string]string{"region": "eu", "zone": "1"},
+		Models: []string{"qwen3", "sql"}, Class: "h100-tp2", Pool: "chat", Labels: map[string]string{"region": "eu", "zone": "1"},
 		BlockSize: 16, Speculative: true, Role: fleet.RoleDecode,
 		Events: []follow.Endpoint{{Events: "tcp://10.0.0.7:5557", Replay: "tcp://10.0.0.7:5558", Topic: "kv"}},
 	}

@@ -185,7 +185,7 @@ func (p *parser) workers(n *yaml.Node) []fleet.Worker {
 
 func workerKeys() []string {
 	return []string{
-		"name", "epoch", "url", "engine", "models", "class", "labels",
+		"name", "epoch", "url", "engine", "models", "class", "pool", "labels",
 		"blockSize", "dataParallel", "events", "speculative", "role", "draining",
 	}
 }
@@ -211,6 +211,8 @@ func (p *parser) worker(n *yaml.Node, index int, w *fleet.Worker) {
 			w.Models = p.texts(v, key, at)
 		case "class":
 			p.text(v, key, &w.Class)
+		case "pool":
+			p.text(v, key, &w.Pool)
 		case "labels":
 			w.Labels = p.labels(v, at)
 		case "blockSize":

@@ -24,10 +24,13 @@ type Prompt struct {
 	DryRun  bool
 	// Prefill: who computes the prompt for another worker?
 	Prefill bool
-	// Tenant and Priority are for the policy. Session: there is one.
-	Tenant   string
-	Priority int
-	Session  bool
+	// These are for the policy. Session: there is one.
+	Tenant, QoS, Pool string
+	Priority          int
+	Session           bool
+	Tags              []policy.Tag
+	Header            map[string][]string
+	Draw              uint64
 	// TargetTTFT and TargetITL are 0 without a target.
 	TargetTTFT, TargetITL time.Duration
 }
@@ -127,7 +130,7 @@ func (r *Round) Reset() {
 // forgetPlan: a Policy that leaves the plan alone rejects; it must not get another's,
 // nor that of its own answer before.
 func (r *Round) forgetPlan() {
-	r.Plan.Rule, r.Plan.Order, r.Plan.Dropped = "", r.Plan.Order[:0], r.Plan.Dropped[:0]
+	r.Plan.Reset("")
 }
 
 // Add takes in a candidate for q.
@@ -225,7 +228,9 @@ const loyalty = 10
 func (r *Round) Choose(q *Prompt, p policy.Policy) {
 	r.req = policy.Request{
 		Model: q.Model, API: q.API, PromptTokens: q.Tokens, Attempt: max(q.Attempt, 1), DryRun: q.DryRun,
-		Prefill: q.Prefill, Tenant: q.Tenant, Priority: q.Priority, Session: q.Session, TargetTTFT: q.TargetTTFT, TargetITL: q.TargetITL,
+		Prefill: q.Prefill, Tenant: q.Tenant, Priority: q.Priority, Session: q.Session,
+		TargetTTFT: q.TargetTTFT, TargetITL: q.TargetITL,
+		Pool: q.Pool, QoS: q.QoS, Tags: q.Tags, Header: q.Header, Draw: q.Draw,
 	}
 	r.forgetPlan()
 	p.Evaluate(&r.req, r.Candidates, &r.Plan)
@@ -235,14 +240,14 @@ func (r *Round) Choose(q *Prompt, p policy.Policy) {
 }
 
 // target puts the candidates that are expected to meet the request's targets before
-// those that aren't.
+// those that aren't, as far as the plan's first stage goes.
 func (r *Round) target(q *Prompt) {
 	r.behind = r.behind[:0]
 	for i := range r.Candidates {
 		r.Candidates[i].Misses = q.missedBy(&r.Candidates[i])
 	}
-	met := 0
-	for _, i := range r.Plan.Order {
+	met, head := 0, r.Plan.Head() // a later stage is not for who misses a target
+	for _, i := range r.Plan.Order[:head] {
 		if r.Candidates[i].Misses == "" {
 			r.Plan.Order[met] = i
 			met++
