@@ -79,9 +79,12 @@ type Engine struct {
 	pool    *pool
 	queue   queue
 	running []*Request
-	spare   [][]int32 // block lists of finished requests, for reuse
-	step    Step
-	stats   Stats
+	// fetching wait for KV from elsewhere in blocks of their own, ready have it.
+	fetching, ready []*Request
+	kept            int       // finished requests that hold their blocks
+	spare           [][]int32 // block lists of finished requests, for reuse
+	step            Step
+	stats           Stats
 }
 
 // New returns an idle engine with an empty cache.
@@ -139,14 +142,17 @@ func (e *Engine) Submit(r *Request) error {
 func (e *Engine) Cancel(r *Request) bool {
 	switch r.state {
 	case waiting:
-		e.queue.remove(r)
-	case running:
-		for i, other := range e.running {
-			if other == r {
-				e.running = append(e.running[:i], e.running[i+1:]...)
-				break
-			}
+		if r.blocks == nil {
+			e.queue.remove(r)
+			break
 		}
+		e.ready = without(e.ready, r)
+		e.releaseBlocks(r)
+	case running:
+		e.running = without(e.running, r)
+		e.releaseBlocks(r)
+	case fetching:
+		e.fetching = without(e.fetching, r)
 		e.releaseBlocks(r)
 	default:
 		return false
@@ -164,14 +170,16 @@ func (e *Engine) Reset() bool { return e.pool.reset() }
 // until the next call.
 func (e *Engine) TakeEvents() []Event { return e.pool.log.take() }
 
-// Idle reports whether there is nothing to compute.
-func (e *Engine) Idle() bool { return len(e.running) == 0 && e.queue.len() == 0 }
+// Idle reports whether there is nothing to compute. Requests may wait for KV from
+// elsewhere, and blocks be kept for others, all the same.
+func (e *Engine) Idle() bool { return len(e.running) == 0 && e.queue.len() == 0 && len(e.ready) == 0 }
 
 // Running returns the number of requests in the batch.
 func (e *Engine) Running() int { return len(e.running) }
 
-// Waiting returns the number of requests in the queue, preempted ones included.
-func (e *Engine) Waiting() int { return e.queue.len() }
+// Waiting returns the number of requests in the queue, preempted ones and those
+// that wait for KV from elsewhere included.
+func (e *Engine) Waiting() int { return e.queue.len() + len(e.fetching) + len(e.ready) }
 
 // UsedBlocks returns the number of blocks held by requests. Blocks that are only
 // cached don't count, as in the engines' own usage metric.
@@ -214,9 +222,11 @@ func (e *Engine) Outstanding() int {
 	for _, r := range e.queue.items[e.queue.head:] {
 		tokens += r.remaining()
 	}
-	for _, r := range e.running {
-		if !r.decoding() {
-			tokens += r.remaining()
+	for _, list := range [...][]*Request{e.running, e.fetching, e.ready} {
+		for _, r := range list {
+			if !r.decoding() {
+				tokens += r.remaining()
+			}
 		}
 	}
 	return tokens

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -37,9 +38,12 @@ func (r replica) apply(t *testing.T, events []Event) {
 }
 
 // check compares the replica with the engine's cache, and the engine with its
-// own bounds.
-func (r replica) check(t *testing.T, e *Engine) {
+// own bounds. Requests that have finished keep their blocks if they are among keeps.
+func (r replica) check(t *testing.T, e *Engine, keeps []*Request) {
 	t.Helper()
+	if e.Kept() != len(keeps) {
+		t.Fatalf("%d requests kept, not %d", e.Kept(), len(keeps))
+	}
 	copies := 0
 	e.Cached(func(hash uint64, n int) bool {
 		copies += n
@@ -59,7 +63,7 @@ func (r replica) check(t *testing.T, e *Engine) {
 		listed++
 	}
 	held := map[int32]int32{}
-	for _, request := range e.running {
+	for _, request := range slices.Concat(e.running, e.fetching, e.ready, keeps) {
 		for _, i := range request.blocks {
 			held[i]++
 		}
@@ -81,9 +85,41 @@ func randomRun(t *testing.T, cfg Config, seed uint64) string {
 	e := newEngine(t, cfg)
 	digest := fnv.New64a()
 	seen := replica{}
-	var live []*Request
+	var live, fetches, keeps []*Request
+	// arrive lets one of the KV caches that are on their way arrive.
+	arrive := func() {
+		i := rng.IntN(len(fetches))
+		if r := fetches[i]; e.Fetched(r) == (r.state == cancelled) || e.Fetched(r) {
+			t.Fatal("a fetch ends once, or with its request")
+		}
+		fetches = slices.Delete(fetches, i, i+1)
+	}
+	release := func() {
+		i := rng.IntN(len(keeps))
+		if !e.Release(keeps[i]) || e.Release(keeps[i]) || e.Cancel(keeps[i]) {
+			t.Fatal("what is kept is given back once")
+		}
+		keeps = slices.Delete(keeps, i, i+1)
+	}
+	note := func(s *Step) {
+		for _, o := range s.Outputs {
+			if o.Finished && o.Request.Keep {
+				keeps = append(keeps, o.Request)
+			}
+		}
+		for _, f := range s.Fetches {
+			if f.Tokens < 1 || f.Tokens >= f.Request.Prompt {
+				t.Fatalf("%d tokens are fetched of %d", f.Tokens, f.Request.Prompt)
+			}
+			fetches = append(fetches, f.Request)
+		}
+	}
 	for range 400 {
-		switch action := rng.IntN(10); {
+		switch action := rng.IntN(12); {
+		case action == 10 && len(fetches) > 0:
+			arrive()
+		case action == 11 && len(keeps) > 0:
+			release()
 		case action < 3:
 			// Prompts branch off a few common chains at a random block.
 			common, own := rng.IntN(12), rng.IntN(12)
@@ -91,8 +127,9 @@ func randomRun(t *testing.T, cfg Config, seed uint64) string {
 			prompt := 1 + rng.IntN(len(hashes)*e.cfg.BlockSize+8)
 			r := &Request{Prompt: prompt, Output: 1 + rng.IntN(40), Hashes: hashes}
 			if rng.IntN(4) == 0 {
-				r.Remote = rng.IntN(prompt + 5)
+				r.Remote, r.Fetch = rng.IntN(prompt+5), rng.IntN(2) == 0
 			}
+			r.Keep = rng.IntN(6) == 0
 			r.Tokens = make([]uint32, len(hashes)*e.cfg.BlockSize)
 			if err := e.Submit(r); err == nil {
 				live = append(live, r)
@@ -103,7 +140,8 @@ func randomRun(t *testing.T, cfg Config, seed uint64) string {
 			e.Reset()
 		default:
 			s := e.Step()
-			_, _ = fmt.Fprintln(digest, s.Duration, s.Load)
+			note(s)
+			_, _ = fmt.Fprintln(digest, s.Duration, s.Load, len(s.Fetches))
 			for _, o := range s.Outputs {
 				if o.Index != o.Request.Generated()-1 || o.Finished != (o.Request.Generated() == o.Request.Output) {
 					t.Fatalf("output %+v of a request with %d tokens", o, o.Request.Generated())
@@ -119,11 +157,22 @@ func randomRun(t *testing.T, cfg Config, seed uint64) string {
 			_, _ = fmt.Fprintln(digest, event.Kind, event.Hashes, event.Parent)
 		}
 		seen.apply(t, events)
-		seen.check(t, e)
+		seen.check(t, e, keeps)
 	}
-	drain(t, e)
+	for stuck := 0; !e.Idle() || len(fetches)+len(keeps) > 0; stuck++ {
+		note(e.Step())
+		if len(fetches) > 0 {
+			arrive()
+		}
+		if len(keeps) > 0 {
+			release()
+		}
+		if stuck > 10_000 {
+			t.Fatalf("%d running, %d waiting: it comes to no end", e.Running(), e.Waiting())
+		}
+	}
 	seen.apply(t, e.TakeEvents())
-	seen.check(t, e)
+	seen.check(t, e, keeps)
 	if e.UsedBlocks() != 0 {
 		t.Fatalf("%d blocks held by nobody", e.UsedBlocks())
 	}

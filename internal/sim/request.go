@@ -17,6 +17,13 @@ type Request struct {
 	// Remote is the number of leading prompt tokens whose KV another engine sends:
 	// they need blocks but no computation. At least one token is always computed.
 	Remote int
+	// Fetch makes the Remote tokens take time: once the request has its blocks a
+	// [Step] says so in Fetches, and it waits until the caller says [Engine.Fetched].
+	// Otherwise they are there at once.
+	Fetch bool
+	// Keep holds the request's blocks when it has finished, for another engine to
+	// read, until [Engine.Release].
+	Keep bool
 	// Tag is the caller's.
 	Tag any
 
@@ -37,7 +44,9 @@ type state uint8
 const (
 	fresh state = iota
 	waiting
+	fetching
 	running
+	kept
 	finished
 	cancelled
 )

@@ -25,6 +25,9 @@ type Step struct {
 	Outputs []Output
 	// Scheduled is the number of requests in the pass.
 	Scheduled int
+	// Fetches are the requests that wait from the beginning of the pass on for KV that
+	// another engine has computed. There may be some also when nothing is computed.
+	Fetches []Fetch
 
 	batch []*Request
 }
@@ -37,7 +40,8 @@ func (e *Engine) Step() *Step {
 	s := &e.step
 	clear(s.Outputs)
 	clear(s.batch)
-	*s = Step{Outputs: s.Outputs[:0], batch: s.batch[:0]}
+	clear(s.Fetches)
+	*s = Step{Outputs: s.Outputs[:0], Fetches: s.Fetches[:0], batch: s.batch[:0]}
 	if e.Idle() {
 		return s
 	}
@@ -102,6 +106,7 @@ func (e *Engine) planDecodes(s *Step, budget *int) bool {
 // request is admitted only if its whole prompt fits into the free blocks, so
 // that prompts don't crowd each other out halfway.
 func (e *Engine) admit(s *Step, budget *int) {
+	e.admitReady(s, budget)
 	for *budget > 0 && e.queue.len() > 0 && len(e.running) < e.cfg.MaxRunning {
 		r := e.queue.front()
 		hits := 0
@@ -118,15 +123,18 @@ func (e *Engine) admit(s *Step, budget *int) {
 			return
 		}
 		e.queue.pop()
-		e.start(r, hits)
+		if e.start(s, r, hits); r.state == fetching {
+			continue
+		}
 		if n := min(r.remaining(), *budget); e.grow(r, n) {
 			e.schedule(s, r, n, budget)
 		}
 	}
 }
 
-// start moves a request into the batch with its hits.
-func (e *Engine) start(r *Request, hits int) {
+// start gives a request its hits and moves it into the batch, or lets it wait for
+// what another engine has computed.
+func (e *Engine) start(s *Step, r *Request, hits int) {
 	r.state = running
 	if r.blocks == nil && len(e.spare) > 0 {
 		r.blocks = e.spare[len(e.spare)-1]
@@ -140,10 +148,14 @@ func (e *Engine) start(r *Request, hits int) {
 	r.cached, r.computed = hits, hits*e.cfg.BlockSize
 	local := r.computed
 	// What is sent from elsewhere is there once; after a preemption it is computed.
-	if remote := min(r.Remote, r.Prompt-1); !r.started && remote > r.computed && e.grow(r, remote-r.computed) {
-		r.computed = remote
-		if !e.cfg.InsertAfterPrefill {
-			e.store(r, remote)
+	if remote := min(r.Remote, r.Prompt-1); !r.started && remote > local {
+		if r.Fetch && e.grow(r, r.Prompt-local) {
+			e.fetch(s, r, remote-local)
+		} else if !r.Fetch && e.grow(r, remote-local) {
+			r.computed = remote
+			if !e.cfg.InsertAfterPrefill {
+				e.store(r, remote)
+			}
 		}
 	}
 	if !r.started {
@@ -152,7 +164,9 @@ func (e *Engine) start(r *Request, hits int) {
 		e.stats.HitTokens += uint64(local)
 		e.stats.RemoteTokens += uint64(r.computed - local)
 	}
-	e.running = append(e.running, r)
+	if r.state == running {
+		e.running = append(e.running, r)
+	}
 }
 
 // grow gives a request the blocks for n more tokens, all or none.
@@ -300,9 +314,14 @@ func (e *Engine) finish(r *Request) {
 	if e.cfg.InsertAfterPrefill {
 		e.store(r, r.computed)
 	}
+	e.stats.Finished++
+	if r.Keep {
+		r.state = kept
+		e.kept++
+		return
+	}
 	e.releaseBlocks(r)
 	r.state = finished
-	e.stats.Finished++
 }
 
 // compact removes the finished requests from the batch, in order.
