@@ -48,8 +48,9 @@ func (a *auditor) mayResync(now time.Time) bool {
 // auditable reports whether the engine's count of cached tokens says anything
 // about the index: not when the prompt's tokens were estimated, when they are
 // those of one prompt of several, or when engines don't look into their cache.
-func (s *Selection) auditable() bool {
-	return s.enc.Source.Exact() && len(s.enc.Tokens) == s.enc.Count && !s.parsed.bypass
+func (s *Selection) auditable(l *leg) bool {
+	enc := &l.view.enc
+	return enc.Source.Exact() && len(enc.Tokens) == enc.Count && !s.parsed.bypass
 }
 
 // audit compares the cached tokens that the engine reported for a finished

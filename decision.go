@@ -21,8 +21,12 @@ type Decision struct {
 	// Attempt counts from 1. Each attempt has a Decision of its own, made without
 	// the workers that were tried before.
 	Attempt int `json:"attempt"`
-	// Rule is the policy rule that decided.
-	Rule string `json:"rule"`
+	// Rule is the policy rule that decided, Policy the policy that it belongs to, by
+	// namespace and name, PolicyVersion that of all policies in force together. The
+	// latter are "" for a policy that has none.
+	Rule          string `json:"rule"`
+	Policy        string `json:"policy,omitempty"`
+	PolicyVersion string `json:"policy_version,omitempty"`
 	// TokenSource says where the prompt's tokens came from; PromptTokens is exact
 	// unless TokenSource is "bytes".
 	TokenSource  string `json:"token_source"`
@@ -37,7 +41,12 @@ type Decision struct {
 	Degradations []string `json:"degradations,omitempty"`
 	// Targets is nil for a request without any.
 	Targets *Targets `json:"targets,omitempty"`
-	// Chosen is the index of the chosen candidate in Candidates, -1 if none was.
+	// Tags is what was found out of the request's content for the policy.
+	Tags []policy.Tag `json:"tags,omitempty"`
+	// Shadows are what policies in shadow mode would have done.
+	Shadows []ShadowDecision `json:"shadows,omitempty"`
+	// Chosen is the index of the chosen candidate in Candidates, -1 if none was. Its
+	// Model is what the request is served with, which a policy may have changed.
 	Chosen     int                 `json:"chosen"`
 	Candidates []DecisionCandidate `json:"candidates"`
 	// Prefill is who would compute the prompt for candidates that can go on from
@@ -52,6 +61,16 @@ type Decision struct {
 	// Took does not include it. Saturated, in a dry run: it would have to wait.
 	Waited    time.Duration `json:"waited_ns,omitempty"`
 	Saturated bool          `json:"saturated,omitempty"`
+}
+
+// ShadowDecision is what a policy in shadow mode would have done.
+type ShadowDecision struct {
+	Policy string `json:"policy"`
+	Rule   string `json:"rule"`
+	// Chosen is the index of the candidate that it would have chosen, -1 for none.
+	Chosen int `json:"chosen"`
+	// Differs: that is another one than was chosen.
+	Differs bool `json:"differs"`
 }
 
 // PrefillDecision is the choice among workers that only compute prompts.
@@ -78,8 +97,10 @@ type DecisionCandidate struct {
 	TrustState string `json:"trust"`
 	// TrustReason says why that is less than it could be, "" where it isn't.
 	TrustReason string `json:"trust_reason,omitempty"`
-	// Place is the candidate's rank in the plan from 1; 0 if it was dropped.
+	// Place is the candidate's rank in the plan from 1; 0 if it was dropped. Stage is
+	// the stage of the rule that has it there, from 1.
 	Place int `json:"place"`
+	Stage int `json:"stage,omitempty"`
 	// DroppedBy is the rule and condition that dropped it.
 	DroppedBy string `json:"dropped_by,omitempty"`
 }
@@ -112,7 +133,7 @@ func (d *Decision) String() string {
 		b.WriteString(", would wait")
 	}
 	if w := d.Winner(); w != nil {
-		fmt.Fprintf(&b, "\n  -> %s: %s", w.label(), w.reason(d.PromptTokens))
+		fmt.Fprintf(&b, "\n  -> %s: %s", w.labelFor(d.Model), w.reason(d.PromptTokens))
 		if p := d.Prefill; p != nil && w.PrefillOn != "" {
 			c := &p.Candidates[p.Chosen]
 			fmt.Fprintf(&b, "\n     prompt on %s: %s [%s]", c.label(), c.reason(d.PromptTokens), p.Rule)
@@ -120,12 +141,17 @@ func (d *Decision) String() string {
 	} else {
 		b.WriteString("\n  -> nobody")
 	}
-	fmt.Fprintf(&b, " [%s]", d.Rule)
+	b.WriteString(" [")
+	if d.Policy != "" {
+		fmt.Fprintf(&b, "%s, rule ", d.Policy)
+	}
+	fmt.Fprintf(&b, "%s]", d.Rule)
 	for _, i := range d.byPlace() {
 		if c := &d.Candidates[i]; i != d.Chosen {
-			fmt.Fprintf(&b, "\n     %s: %s", c.label(), c.reason(d.PromptTokens))
+			fmt.Fprintf(&b, "\n     %s: %s", c.labelFor(d.Model), c.reason(d.PromptTokens))
 		}
 	}
+	d.describePolicy(&b)
 	for _, g := range d.Degradations {
 		fmt.Fprintf(&b, "\n  ! %s", g)
 	}
@@ -162,6 +188,36 @@ func (c *DecisionCandidate) label() string {
 		return fmt.Sprintf("%s/rank %d", c.Name, c.Candidate.Rank)
 	}
 	return c.Name
+}
+
+// labelFor names the candidate, and its model if that is another one than was asked
+// for.
+func (c *DecisionCandidate) labelFor(model string) string {
+	if c.Model == model {
+		return c.label()
+	}
+	return fmt.Sprintf("%s as %q", c.label(), clip(c.Model))
+}
+
+// describePolicy says what the policy was told, and what others would have done.
+func (d *Decision) describePolicy(b *strings.Builder) {
+	for i, tag := range d.Tags {
+		sep := ", "
+		if i == 0 {
+			sep = "\n  tags: "
+		}
+		fmt.Fprintf(b, "%s%s %s", sep, tag.Name, tag.State)
+	}
+	for _, s := range d.Shadows {
+		would := "reject the request"
+		if s.Chosen >= 0 && s.Chosen < len(d.Candidates) {
+			would = "choose " + d.Candidates[s.Chosen].labelFor(d.Model)
+		}
+		if !s.Differs {
+			would = "do the same"
+		}
+		fmt.Fprintf(b, "\n  shadow %s, rule %s: would %s", s.Policy, s.Rule, would)
+	}
 }
 
 func (c *DecisionCandidate) reason(promptTokens int) string {

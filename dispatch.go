@@ -28,7 +28,7 @@ func (r *Router) serveOne() bool {
 	if q.opts.Hold == 0 {
 		// For them there is nobody. They must not take the turns of those for whom there
 		// may be: many that wait for one model keep nobody from another.
-		order = slices.DeleteFunc(order, func(i int) bool { return !idle.any(q.waiters[i].s.parsed.model) })
+		order = slices.DeleteFunc(order, func(i int) bool { return !idle.anyOf(q.waiters[i].s) })
 		q.seen = idle.seen
 	}
 	turns := q.longUnseen(order[min(lookFirst, len(order)):])
@@ -92,6 +92,16 @@ type idle struct {
 type idleFor struct {
 	model string
 	found bool
+}
+
+// anyOf tells that of any model that a request may be served with.
+func (d *idle) anyOf(s *Selection) bool {
+	for v := range s.views {
+		if d.any(s.views[v].model) {
+			return true
+		}
+	}
+	return false
 }
 
 func (d *idle) any(model string) bool {

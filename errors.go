@@ -99,12 +99,25 @@ type Error struct {
 	Message string
 	// RetryAfter is when it makes sense to try again, 0 if never as it is.
 	RetryAfter time.Duration
-	// Rule is the policy rule that rejected the request, if one did.
-	Rule string
+	// Rule is the policy rule that rejected the request, if one did, and Status the
+	// HTTP status that it wants, 0 for that of the Code.
+	Rule   string
+	Status int
 	// Served lists the models that are served, for CodeUnknownModel.
 	Served []string
 	// Err is the cause, if there is one.
 	Err error
+
+	// linger is how long the policy lets the request wait for a candidate.
+	linger time.Duration
+}
+
+// HTTPStatus returns the status to answer with.
+func (e *Error) HTTPStatus() int {
+	if e.Status != 0 {
+		return e.Status
+	}
+	return e.Code.HTTPStatus()
 }
 
 // Error implements error.

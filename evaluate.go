@@ -9,7 +9,6 @@ import (
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/internal/steer"
 	"github.com/kvsteer/kvsteer/kvcache"
-	"github.com/kvsteer/kvsteer/kvcache/prompt"
 )
 
 // defaultBlockSize is used for a worker of which nothing else is known: vLLM's
@@ -40,6 +39,7 @@ type ref struct {
 	member *fleet.Member
 	home   *residence
 	owner  kvcache.Owner
+	view   int // index into Selection.views
 	keys   int // index into keys.sets
 	// doubt is why the index holds less than everything of the owner, "" if it
 	// doesn't, or does not say.
@@ -58,10 +58,10 @@ func (ev *evaluation) reset() {
 	ev.owners, ev.hits = ev.owners[:0], ev.hits[:0]
 }
 
-// adapterOn is the adapter that the request's model is on m, "" for a base model.
-func (s *Selection) adapterOn(m *fleet.Member) string {
-	if _, ok := m.Adapter(s.parsed.model); ok {
-		return s.parsed.model
+// adapterOn is the adapter that the model is on m, "" for a base model.
+func (v *view) adapterOn(m *fleet.Member) string {
+	if _, ok := m.Adapter(v.model); ok {
+		return v.model
 	}
 	return ""
 }
@@ -73,48 +73,52 @@ func (r *Router) evaluate(s *Selection, ev *evaluation, attempt int, dry bool) {
 	if ev.Waiting = r.Waiting(); s.waits {
 		ev.Waiting-- // others
 	}
+	if s.draw == 0 {
+		s.draw = s.session
+		if s.draw == 0 {
+			s.draw = r.rng.Uint64()
+		}
+	}
 	q := s.prompt()
 	q.Attempt, q.DryRun = attempt, dry
-	members := r.fleet.Snapshot().ForModel(s.parsed.model)
-	r.relays(s, ev, members, &q, now)
+	snap := r.fleet.Snapshot()
+	r.relays(s, ev, snap.ForModel(s.main().model), &q, now)
 	home := r.sessions.home(s.session)
 	has, lost := r.holder(s)
 	s.lost = lost
-	for _, m := range members {
-		if has.member != nil && m != has.member {
-			continue // only one can go on from there
-		}
-		if m.Routable() && !computesOnly(m) && !s.wasTried(m.ID()) {
-			r.gather(s, ev, m, now)
-			if m == home.member {
-				ev.places[len(ev.places)-m.Ranks()+home.rank].Home = true
+	for v := range s.views {
+		for _, m := range snap.ForModel(s.views[v].model) {
+			if has.member != nil && m != has.member {
+				continue // only one can go on from there
+			}
+			if m.Routable() && !computesOnly(m) && !s.wasTried(m.ID()) && !s.elsewhere(m) {
+				r.gather(s, ev, m, v, now)
+				if m == home.member {
+					ev.places[len(ev.places)-m.Ranks()+home.rank].Home = true
+				}
 			}
 		}
 	}
 	r.predict(s, ev, &q)
-	ev.Choose(&q, r.opts.policy)
+	ev.Choose(&q, s.policy)
 }
 
 // predict looks the prompt up on the candidates that were gathered and asks the
 // predictor.
 func (r *Router) predict(s *Selection, ev *evaluation, q *steer.Prompt) {
 	r.match(s, ev)
+	of, last := *q, -1
 	for i := range ev.places {
+		if at := ev.refs[i].view; at != last { // candidates of one view follow each other
+			v := &s.views[at]
+			of.Model, last = v.model, at
+			v.describe(&of)
+		}
 		ev.places[i].Hit = ev.hits[i]
-		ev.Add(q, &ev.places[i])
+		ev.Add(&of, &ev.places[i])
 	}
 	ev.asks.predictor = r.predictor
 	ev.Predict(&ev.asks)
-}
-
-// prompt is the request as the steps of a choice see it.
-func (s *Selection) prompt() steer.Prompt {
-	return steer.Prompt{
-		Model: s.parsed.model, API: s.parsed.api.String(), Tokens: s.enc.Count,
-		Estimated: s.enc.Source == prompt.SourceBytes, Bypass: s.parsed.bypass,
-		Tenant: s.parsed.hints.tenant, Priority: s.parsed.hints.priority, Session: s.session != 0,
-		TargetTTFT: s.parsed.hints.ttft, TargetITL: s.parsed.hints.itl,
-	}
 }
 
 // asks is the way to a Predictor, which has types that users know.
@@ -140,24 +144,24 @@ func (s *Selection) wasTried(id string) bool {
 	return slices.Contains(s.tried, id)
 }
 
-// gather adds the ranks of one worker as candidates.
-func (r *Router) gather(s *Selection, ev *evaluation, m *fleet.Member, now time.Time) {
+// gather adds the ranks of one worker as candidates for one of the request's views.
+func (r *Router) gather(s *Selection, ev *evaluation, m *fleet.Member, at int, now time.Time) {
 	w := m.Worker()
 	home := r.residency.of(m.ID())
-	adapter := s.adapterOn(m)
+	adapter := s.views[at].adapterOn(m)
 	for rank := range m.Ranks() {
 		load := m.Pressure(rank, now)
 		owner := home.owner(rank)
 		block := r.blockSize(owner, m)
 		standing := r.index.Standing(owner)
 		ev.refs = append(ev.refs, ref{
-			member: m, home: home, owner: owner, keys: s.keys.of(s, block, adapter), doubt: standing.Reason,
+			member: m, home: home, owner: owner, view: at, keys: s.keys.of(s, at, block, adapter), doubt: standing.Reason,
 		})
 		ev.owners = append(ev.owners, owner)
 		place := steer.Place{
 			Name: w.Name, Instance: m.ID(), Rank: rank, Class: w.Class, Labels: w.Labels,
 			BlockSize: block, Trust: standing.Trust, Silent: home != nil && home.silence.silent.Load(),
-			Speculative: w.Speculative, Follows: w.Role == fleet.RoleDecode,
+			Speculative: w.Speculative, Follows: w.Role == fleet.RoleDecode && at == 0,
 			Prefilling: load.PrefillRequests, Decoding: load.DecodeRequests,
 			PrefillTokens: load.PrefillTokens, PrefillPairs: load.PrefillPairs,
 			OtherWaiting: load.OtherWaiting, OtherRunning: load.OtherRunning,
@@ -247,14 +251,15 @@ func twice(first time.Duration) time.Duration {
 // bookLeg books what candidate i of ev would have to do.
 func (r *Router) bookLeg(s *Selection, ev *evaluation, i int) leg {
 	rf, c, f := &ev.refs[i], &ev.Candidates[i], Features(ev.Features[i])
+	v := &s.views[rf.view]
 	l := leg{
 		began: r.opts.now(), member: rf.member, rank: c.Rank, owner: rf.owner,
 		booking: rf.member.Begin(c.Rank, fleet.Work{
 			PrefillTokens: f.Uncached,
 			PrefillPairs:  int64(AttentionPairs(f.Uncached, f.Cached)),
-			PromptTokens:  s.enc.Count,
+			PromptTokens:  v.enc.Count,
 		}),
-		features: f, prompt: s.enc.Count, cached: ev.Indexed[i], block: ev.places[i].BlockSize, keys: rf.keys,
+		features: f, prompt: v.enc.Count, cached: ev.Indexed[i], block: ev.places[i].BlockSize, keys: rf.keys, view: v,
 		inferred: c.Trust <= kvcache.Approximate,
 		target:   Target{Worker: c.Name, Instance: c.Instance, Rank: c.Rank, URL: rf.member.URL()},
 	}
@@ -276,13 +281,23 @@ func (r *Router) keep(s *Selection, l *leg) {
 
 // decide records the evaluation.
 func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Time) *Decision {
+	enc := &s.main().enc
+	if len(ev.Plan.Order) > 0 {
+		enc = &s.views[ev.refs[ev.Plan.Order[0]].view].enc
+	}
 	d := &Decision{
-		API: s.parsed.api.String(), Model: s.parsed.model, Attempt: number, Rule: ev.Plan.Rule,
-		TokenSource: s.enc.Source.String(), PromptTokens: s.enc.Count,
-		Assets: s.enc.Assets, Proof: r.proof(&s.enc),
-		Degradations: degradations(&s.enc), Chosen: -1,
+		API: s.parsed.api.String(), Model: s.parsed.model, Attempt: number,
+		Policy: ev.Plan.Policy, PolicyVersion: ev.Plan.Version, Rule: ev.Plan.Rule,
+		TokenSource: enc.Source.String(), PromptTokens: enc.Count,
+		Assets: enc.Assets, Proof: r.proof(enc),
+		Degradations: degradations(enc), Chosen: -1,
 		Candidates: ev.describe(),
 		Took:       r.opts.now().Sub(began),
+	}
+	d.Tags = s.tags
+	for i := range ev.Plan.Shadows {
+		p := &ev.Plan.Shadows[i]
+		d.Shadows = append(d.Shadows, ShadowDecision{Policy: p.Policy, Rule: p.Rule, Chosen: p.First, Differs: p.Differs})
 	}
 	if number == 1 {
 		d.Waited = s.waited
@@ -326,7 +341,10 @@ func (ev *evaluation) describe() []DecisionCandidate {
 		}
 	}
 	for place, i := range ev.Plan.Order {
-		list[i].Place = place + 1
+		list[i].Place, list[i].Stage = place+1, 1
+		if place < len(ev.Plan.Stages) {
+			list[i].Stage = ev.Plan.Stages[place] + 1
+		}
 	}
 	for _, drop := range ev.Plan.Dropped {
 		list[drop.Index].DroppedBy = drop.Rule + ": " + drop.Condition

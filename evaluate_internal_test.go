@@ -65,15 +65,17 @@ func TestWhatAnEngineMayFind(t *testing.T) {
 
 	r := &Router{index: index}
 	for _, c := range []struct{ tokens, found, all int }{{64, 3, 4}, {65, 4, 4}, {16, 0, 1}, {1, 0, 0}} {
-		s := &Selection{router: r, keys: new(keys), enc: prompt.Encoding{
+		s := &Selection{router: r, keys: new(keys), views: []view{{enc: prompt.Encoding{
 			Source: prompt.SourceCaller, Tokens: make([]uint32, c.tokens), Count: c.tokens,
-		}}
-		set := s.keys.of(s, 16, "")
+		}}}}
+		set := s.keys.of(s, 0, 16, "")
 		require.Len(t, s.found(set), c.found)
 		require.Len(t, r.booked(s, set, hybrid), c.found)
 		require.Len(t, r.booked(s, set, plain), c.all)
 	}
-	s := &Selection{router: r, keys: new(keys), enc: prompt.Encoding{Source: prompt.SourceBytes, Bytes: make([]byte, 4096), Count: 1024}}
-	set := s.keys.of(s, 16, "")
+	s := &Selection{router: r, keys: new(keys), views: []view{{enc: prompt.Encoding{
+		Source: prompt.SourceBytes, Bytes: make([]byte, 4096), Count: 1024,
+	}}}}
+	set := s.keys.of(s, 0, 16, "")
 	require.Equal(t, s.keys.sets[set].keys, s.found(set), "bytes say nothing about the last token")
 }

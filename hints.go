@@ -18,6 +18,7 @@ type hints struct {
 	// previous is the response that the request goes on from, which one engine has.
 	previous  string
 	tenant    string
+	qos, pool string
 	priority  int
 	session   string
 	ttft, itl time.Duration
@@ -25,7 +26,8 @@ type hints struct {
 
 // take reads what the Request and its headers say.
 func (h *hints) take(req *Request) *Error {
-	h.tenant, h.priority, h.session = req.Tenant, req.Priority, req.Session
+	h.tenant, h.qos, h.pool = req.Tenant, req.QoS, req.Pool
+	h.priority, h.session = req.Priority, req.Session
 	h.ttft, h.itl = req.TargetTTFT, req.TargetITL
 	if h.ttft < 0 || h.itl < 0 {
 		return badRequest(nil, "a target is negative")

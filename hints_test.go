@@ -56,7 +56,7 @@ func TestHintsAreRead(t *testing.T) {
 		want policy.Request
 	}{
 		"none":      {kvsteer.Request{}, policy.Request{}},
-		"fields":    {kvsteer.Request{Tenant: "a", Priority: -1, Session: "s", TargetTTFT: ms(5), TargetITL: ms(6)}, policy.Request{Tenant: "a", Priority: -1, Session: true, TargetTTFT: ms(5), TargetITL: ms(6)}},
+		"fields":    {kvsteer.Request{Tenant: "a", QoS: "batch", Priority: -1, Session: "s", TargetTTFT: ms(5), TargetITL: ms(6)}, policy.Request{Tenant: "a", QoS: "batch", Priority: -1, Session: true, TargetTTFT: ms(5), TargetITL: ms(6)}},
 		"headers":   {kvsteer.Request{Header: header("x-session-id", "s", "x-slo-ttft-ms", "500", "x-slo-tpot-ms", " 37.5 ")}, policy.Request{Session: true, TargetTTFT: ms(500), TargetITL: ms(37.5)}},
 		"overrides": {kvsteer.Request{TargetTTFT: ms(1), Header: header("x-slo-ttft-ms", "500")}, policy.Request{TargetTTFT: ms(1)}},
 		"session":   {kvsteer.Request{Body: body(`,"session_id":"s"`)}, policy.Request{Session: true}},
@@ -70,6 +70,8 @@ func TestHintsAreRead(t *testing.T) {
 		_, err := r.router.Explain(t.Context(), &c.req)
 		require.NoError(t, err, name)
 		got := last
+		require.NotZero(t, got.Draw, name)
+		got.Draw = 0
 		got.Model, got.API, got.PromptTokens, got.Attempt, got.DryRun = "", "", 0, 0, false
 		require.Equal(t, c.want, got, name)
 	}

@@ -13,17 +13,18 @@ type keys struct {
 	used int
 }
 
-// keyset is the keys for one block size and adapter.
+// keyset is the keys of one view for one block size and adapter.
 type keyset struct {
+	view    int
 	block   int
 	adapter string
 	keys    []kvcache.Key
 }
 
 // of returns the index of the keyset, computing it at its first use.
-func (k *keys) of(s *Selection, block int, adapter string) int {
+func (k *keys) of(s *Selection, view, block int, adapter string) int {
 	for i := range k.sets[:k.used] {
-		if set := &k.sets[i]; set.block == block && set.adapter == adapter {
+		if set := &k.sets[i]; set.view == view && set.block == block && set.adapter == adapter {
 			return i
 		}
 	}
@@ -31,20 +32,21 @@ func (k *keys) of(s *Selection, block int, adapter string) int {
 		k.sets = append(k.sets, keyset{})
 	}
 	set := &k.sets[k.used]
-	set.block, set.adapter = block, adapter
-	set.keys = s.hashed(set.keys[:0], block, adapter)
+	set.view, set.block, set.adapter = view, block, adapter
+	set.keys = s.hashed(set.keys[:0], view, block, adapter)
 	k.used++
 	return k.used - 1
 }
 
 // hashed appends the prompt's block keys to dst.
-func (s *Selection) hashed(dst []kvcache.Key, block int, adapter string) []kvcache.Key {
+func (s *Selection) hashed(dst []kvcache.Key, view, block int, adapter string) []kvcache.Key {
+	enc := &s.views[view].enc
 	h := kvcache.Hasher{BlockSize: block}
 	scope := kvcache.Scope{Adapter: adapter, Salt: s.parsed.salt}
-	if s.enc.Source == prompt.SourceBytes {
-		return h.ByteKeys(dst, s.enc.Bytes, scope)
+	if enc.Source == prompt.SourceBytes {
+		return h.ByteKeys(dst, enc.Bytes, scope)
 	}
-	return h.Keys(dst, s.enc.Tokens, scope, s.enc.Items)
+	return h.Keys(dst, enc.Tokens, scope, enc.Items)
 }
 
 // found returns the keys of the blocks that an engine may find cached: it always
@@ -52,10 +54,11 @@ func (s *Selection) hashed(dst []kvcache.Key, block int, adapter string) []kvcac
 // keeps windows, so what ends after it must not be asked for or booked.
 func (s *Selection) found(set int) []kvcache.Key {
 	k := &s.keys.sets[set]
-	if s.enc.Source == prompt.SourceBytes || len(s.enc.Tokens) == 0 {
+	enc := &s.views[k.view].enc
+	if enc.Source == prompt.SourceBytes || len(enc.Tokens) == 0 {
 		return k.keys
 	}
-	return k.keys[:min(len(k.keys), (len(s.enc.Tokens)-1)/k.block)]
+	return k.keys[:min(len(k.keys), (len(enc.Tokens)-1)/k.block)]
 }
 
 // booked returns the keys of the blocks that o holds once it has computed the prompt.
@@ -72,10 +75,13 @@ func (r *Router) hash(s *Selection) {
 	if s.keys == nil {
 		s.keys = r.keyPool.Get().(*keys) //nolint:forcetypeassert // the pool holds nothing else
 	}
-	for _, m := range r.fleet.Snapshot().ForModel(s.parsed.model) {
-		home, adapter := r.residency.of(m.ID()), s.adapterOn(m)
-		for rank := range m.Ranks() {
-			s.keys.of(s, r.blockSize(home.owner(rank), m), adapter)
+	snap := r.fleet.Snapshot()
+	for v := range s.views {
+		for _, m := range snap.ForModel(s.views[v].model) {
+			home, adapter := r.residency.of(m.ID()), s.views[v].adapterOn(m)
+			for rank := range m.Ranks() {
+				s.keys.of(s, v, r.blockSize(home.owner(rank), m), adapter)
+			}
 		}
 	}
 }

@@ -63,7 +63,7 @@ func (r *Router) auditPrompt(s *Selection, a *attempt, u Usage, ids []uint32) {
 		reported = n
 	}
 	m := r.proofs.observe(&prompt.Observation{
-		Engine: a.computes().member.ID(), Model: s.parsed.model, Encoding: &s.enc, PromptTokens: reported, PromptIDs: ids,
+		Engine: a.computes().member.ID(), Model: a.view.model, Encoding: &a.view.enc, PromptTokens: reported, PromptIDs: ids,
 	})
 	if m == nil {
 		return

@@ -61,29 +61,30 @@ func (p *parsed) relayable() bool {
 }
 
 // relays finds out who would compute the prompt for workers that can go on from
-// there, if there are both. The last of several attempts depends on one worker only:
-// none that computes prompts may be well.
+// there, if there are both: as the request's main view has it. The last of several
+// attempts depends on one worker only: none that computes prompts may be well.
 func (r *Router) relays(s *Selection, ev *evaluation, members []*fleet.Member, q *steer.Prompt, now time.Time) {
+	enc := &s.main().enc
 	if q.Attempt > 1 && q.Attempt >= r.opts.maxAttempts {
 		return
 	}
 	follows := func(m *fleet.Member) bool { return m.Worker().Role == fleet.RoleDecode && m.Routable() }
 	computes := func(m *fleet.Member) bool { return computesOnly(m) && m.Routable() }
 	if !slices.ContainsFunc(members, computes) || !slices.ContainsFunc(members, follows) ||
-		!s.parsed.relayable() || len(s.enc.Tokens) != s.enc.Count && s.enc.Source.Exact() {
+		!s.parsed.relayable() || len(enc.Tokens) != enc.Count && enc.Source.Exact() {
 		return
 	}
 	before := r.evaluation()
 	ev.before = before
 	for _, m := range members {
-		if computes(m) && !s.wasTried(m.ID()) {
-			r.gather(s, before, m, now)
+		if computes(m) && !s.wasTried(m.ID()) && !s.elsewhere(m) {
+			r.gather(s, before, m, 0, now)
 		}
 	}
 	leg := *q
 	leg.Prefill, leg.TargetTTFT, leg.TargetITL = true, 0, 0
 	r.predict(s, before, &leg)
-	before.Choose(&leg, r.opts.policy)
+	before.Choose(&leg, s.policy)
 	if len(before.Plan.Order) == 0 {
 		ev.before = nil
 		r.release(before)
@@ -152,11 +153,12 @@ func (s *Selection) Prefill() (Target, []byte, bool) {
 	e.Delete("stream_options")
 	e.Delete("min_tokens")
 	e.Set("max_tokens", []byte("1"))
-	if s.parsed.object.Value("max_completion_tokens").Exists() {
+	object := l.view.object
+	if object.Value("max_completion_tokens").Exists() {
 		e.Set("max_completion_tokens", []byte("1"))
 	}
 	e.Set(fieldTransfer, []byte(transferAsked))
-	body, err := e.Apply(s.parsed.object)
+	body, err := e.Apply(object)
 	if err != nil { // it was parsed before: never
 		return Target{}, nil, false
 	}
@@ -178,7 +180,7 @@ func (s *Selection) Prefilled(answer []byte) error {
 	r := s.router
 	r.freed()
 	r.listen(&done)
-	if s.auditable() {
+	if s.auditable(&done) {
 		r.audit(&done, reported)
 	}
 	return nil
@@ -195,7 +197,7 @@ func (s *Selection) handOver(params []byte, reported Usage) (done leg, ok bool, 
 	}
 	var e jsonscan.Edit
 	e.Set(fieldTransfer, params)
-	body, err := e.Apply(s.parsed.object)
+	body, err := e.Apply(l.view.object)
 	if err == nil {
 		l.body = body
 		l.object, err = jsonscan.Parse(body, 0)

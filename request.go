@@ -41,6 +41,12 @@ type Request struct {
 	// Tenant is whom the request is for, as the gateway has established: waiting
 	// requests share the workers fairly between tenants. Empty is a tenant too.
 	Tenant string
+	// QoS is the request's class of service, as the gateway has established; policies
+	// may ask about it.
+	QoS string
+	// Pool is the group of workers that may serve the request, see [fleet.Worker];
+	// empty means all workers.
+	Pool string
 	// Priority orders requests that wait (see [WithQueue]): lower goes first, as
 	// in vLLM's field of that name, which is not read. 0 is the usual.
 	Priority int

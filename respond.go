@@ -29,7 +29,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	if message == "" {
 		message = e.Code.String()
 	}
-	status := e.Code.HTTPStatus()
+	status := e.HTTPStatus()
 	if e.Code == CodeCanceled && errors.Is(err, context.DeadlineExceeded) {
 		// The client need not be gone: somebody on the way bounded the request.
 		status, message = http.StatusGatewayTimeout, "the request's deadline passed before there was an answer"

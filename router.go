@@ -35,6 +35,7 @@ type Router struct {
 	scratch   sync.Pool     // of *evaluation
 	keyPool   sync.Pool     // of *keys
 	engineAt  atomic.Uint32 // whose tokenizer is asked next
+	lingering atomic.Int32  // requests that a policy lets wait
 
 	// pickMu makes looking, choosing and booking one step: see docs/adr/0002. It
 	// is taken after Selection.mu and before any lock of the fleet or the index.
@@ -177,19 +178,10 @@ func (r *Router) prepare(ctx context.Context, req *Request) (*Selection, error) 
 		return nil, err
 	}
 	s.parsed, s.session = p, p.sessionKey()
-	snap := r.fleet.Snapshot()
-	if len(snap.Serving(p.model)) == 0 {
-		return nil, unservable(p.model, snap)
-	}
-	s.enc, err = r.encoder.Encode(ctx, &prompt.Request{
-		API: req.API, Model: p.model, Body: p.body, Object: p.object,
-		TokenIDs: req.TokenIDs, Engine: r.tokenizingEngine(snap.ForModel(p.model)),
-	})
-	if ctx.Err() != nil { // the encoder makes the best of it, but nobody waits for that
-		return nil, canceled(ctx)
-	}
-	if err != nil {
-		return nil, badRequest(err, "the prompt can't be read")
+	s.policy = r.opts.current()
+	s.header = kept(s.policy, req.Header)
+	if err := r.view(ctx, s, req.TokenIDs); err != nil {
+		return nil, err
 	}
 	s.touched.Store(s.began.UnixNano())
 	return s, nil
@@ -262,14 +254,7 @@ func (r *Router) pick(ctx context.Context, s *Selection, number int) *Error {
 	ev := r.evaluation()
 	defer func() { r.release(ev) }()
 	r.hash(s)
-	id, waits, err := r.choose(s, ev, number)
-	if waits != nil {
-		var chosen *evaluation
-		if chosen, err = r.await(ctx, waits); err == nil {
-			r.release(ev)
-			ev, id = chosen, waits.id
-		}
-	}
+	id, ev, err := r.settle(ctx, s, ev, number)
 	if err != nil {
 		return err
 	}
@@ -281,8 +266,9 @@ func (r *Router) pick(ctx context.Context, s *Selection, number int) *Error {
 	return nil
 }
 
-// look evaluates without booking, and reports whether the request would wait. Like choose it lets go of the lock even when a
-// Policy or a Predictor panics: they are the user's code.
+// look evaluates without booking, and reports whether the request would wait. Like
+// choose it lets go of the lock even when a Policy or a Predictor panics: they are the
+// user's code.
 func (r *Router) look(s *Selection, ev *evaluation) (saturated bool) {
 	r.pickMu.Lock()
 	defer r.pickMu.Unlock()
@@ -336,13 +322,13 @@ func (r *Router) commit(s *Selection, ev *evaluation, number int) uint64 {
 	if r.queue != nil && number == 1 {
 		q := s.prompt()
 		q.Attempt = number
-		ev.Choose(&q, r.opts.policy) // until now it was a question
+		ev.Choose(&q, s.policy) // until now it was a question
 		if len(ev.Plan.Order) == 0 {
 			return 0
 		}
 		if before, _ := ev.computing(ev.Plan.Order[0]); before != ev {
 			q.Prefill, q.TargetTTFT, q.TargetITL = true, 0, 0
-			if before.Choose(&q, r.opts.policy); len(before.Plan.Order) == 0 {
+			if before.Choose(&q, s.policy); len(before.Plan.Order) == 0 {
 				return 0
 			}
 			ev.relayedBy(before.Candidates[before.Plan.Order[0]].Name)
@@ -360,18 +346,16 @@ const retrySoon = 2 * time.Second
 func (r *Router) nobody(s *Selection, ev *evaluation) *Error {
 	if len(ev.Candidates) == 0 {
 		snap, what := r.fleet.Snapshot(), "no healthy worker serves the model "
-		if slices.ContainsFunc(snap.ForModel(s.parsed.model), computesOnly) {
+		model := s.main().model
+		if slices.ContainsFunc(snap.ForModel(model), computesOnly) {
 			what = "workers compute prompts but none generates answers for the model "
 		}
 		return &Error{
-			Code: CodeNoCandidates, RetryAfter: retrySoon, Err: ailing(snap.Serving(s.parsed.model)),
-			Message: what + quote(s.parsed.model) + " at the moment",
+			Code: CodeNoCandidates, RetryAfter: retrySoon, Err: ailing(s.pooled(snap.Serving(model))),
+			Message: what + quote(model) + " at the moment",
 		}
 	}
-	return &Error{
-		Code: CodeRejectedByPolicy, Rule: ev.Plan.Rule,
-		Message: "the policy rule " + quote(ev.Plan.Rule) + " left no candidate",
-	}
+	return rejected(&ev.Plan)
 }
 
 func (r *Router) evaluation() *evaluation {
@@ -379,11 +363,7 @@ func (r *Router) evaluation() *evaluation {
 }
 
 func (r *Router) release(ev *evaluation) {
-	if b := ev.before; b != nil {
-		ev.before = nil
-		r.release(b)
-	}
-	ev.reset()
+	ev.forget(r)
 	r.scratch.Put(ev)
 }
 
@@ -426,4 +406,4 @@ var errReaped = errors.New("kvsteer: selection released: no sign of life, and it
 func (r *Router) InFlight() int { return r.live.len() }
 
 // PolicyInForce returns the policy that decides.
-func (r *Router) PolicyInForce() policy.Policy { return r.opts.policy }
+func (r *Router) PolicyInForce() policy.Policy { return r.opts.current() }

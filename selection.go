@@ -14,7 +14,7 @@ import (
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
 	"github.com/kvsteer/kvsteer/kvcache"
-	"github.com/kvsteer/kvsteer/kvcache/prompt"
+	"github.com/kvsteer/kvsteer/policy"
 )
 
 // Target is where to send a request.
@@ -37,7 +37,16 @@ type Target struct {
 type Selection struct {
 	router *Router
 	parsed parsed
-	enc    prompt.Encoding
+	// policy decides about the request, from the first attempt to the last.
+	policy policy.Policy
+	// views has at least one once the request is prepared, and is not changed then.
+	views []view
+	one   [1]view // memory of views, and scope of the models' names, if it is one
+	scope [1]string
+	// tags, header and draw are what the policy asks about.
+	tags   []policy.Tag
+	header map[string][]string
+	draw   uint64
 	// session stands for the request's session, 0 if it has none.
 	session uint64
 	waits   bool // in the router's line, under pickMu
@@ -84,10 +93,11 @@ type leg struct {
 	owner    kvcache.Owner
 	booking  *fleet.Booking
 	features Features
-	prompt   int  // tokens
-	cached   int  // predicted cached tokens
-	block    int  // block size in tokens
-	keys     int  // index into keys.sets
+	prompt   int // tokens
+	cached   int // predicted cached tokens
+	block    int // block size in tokens
+	keys     int // index into keys.sets
+	view     *view
 	inferred bool // no event will confirm the booking
 	target   Target
 }
@@ -125,6 +135,9 @@ func (s *Selection) sent() ([]byte, jsonscan.Object) {
 	defer s.mu.Unlock()
 	if l := s.attempt.relay; l != nil && l.handed {
 		return l.body, l.object
+	}
+	if v := s.attempt.view; v != nil {
+		return v.body, v.object
 	}
 	return s.parsed.body, s.parsed.object
 }
@@ -205,7 +218,7 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 	if a.relay != nil {
 		u = a.relay.credit(u)
 	} else {
-		if s.auditable() {
+		if s.auditable(&a.leg) {
 			r.audit(&a.leg, u)
 		}
 		if reason == nil {

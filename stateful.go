@@ -1,6 +1,7 @@
 package kvsteer
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/kvsteer/kvsteer/fleet"
@@ -30,10 +31,16 @@ func (r *Router) holder(s *Selection) (has place, lost bool) {
 		return place{}, false
 	}
 	has = r.responses.home(keyOf(s.parsed.hints.previous))
-	if has.member == nil || !has.member.Routable() || !has.member.Serves(s.parsed.model) || s.wasTried(has.member.ID()) {
+	if has.member == nil || !has.member.Routable() || !s.servedBy(has.member) || s.wasTried(has.member.ID()) {
 		return place{}, true
 	}
 	return has, false
+}
+
+// servedBy reports whether m serves one of the models that the request may be served
+// with.
+func (s *Selection) servedBy(m *fleet.Member) bool {
+	return slices.ContainsFunc(s.views, func(v view) bool { return m.Serves(v.model) })
 }
 
 // responseHolder is the worker that has the response named in a path, nil if it is

@@ -226,16 +226,21 @@ const loyalty = 10
 // Choose lets p order the candidates. An empty Plan.Order means that nobody is to
 // get the prompt.
 func (r *Round) Choose(q *Prompt, p policy.Policy) {
-	r.req = policy.Request{
-		Model: q.Model, API: q.API, PromptTokens: q.Tokens, Attempt: max(q.Attempt, 1), DryRun: q.DryRun,
-		Prefill: q.Prefill, Tenant: q.Tenant, Priority: q.Priority, Session: q.Session,
-		TargetTTFT: q.TargetTTFT, TargetITL: q.TargetITL,
-		Pool: q.Pool, QoS: q.QoS, Tags: q.Tags, Header: q.Header, Draw: q.Draw,
-	}
+	r.req = q.Policy()
 	r.forgetPlan()
 	p.Evaluate(&r.req, r.Candidates, &r.Plan)
 	if q.TargetTTFT > 0 || q.TargetITL > 0 {
 		r.target(q)
+	}
+}
+
+// Policy is the request as a policy sees it.
+func (q *Prompt) Policy() policy.Request {
+	return policy.Request{
+		Model: q.Model, API: q.API, PromptTokens: q.Tokens, Attempt: max(q.Attempt, 1), DryRun: q.DryRun,
+		Prefill: q.Prefill, Tenant: q.Tenant, Priority: q.Priority, Session: q.Session,
+		TargetTTFT: q.TargetTTFT, TargetITL: q.TargetITL,
+		Pool: q.Pool, QoS: q.QoS, Tags: q.Tags, Header: q.Header, Draw: q.Draw,
 	}
 }
 

@@ -1,0 +1,99 @@
+package kvsteer
+
+import (
+	"context"
+	"time"
+
+	"github.com/kvsteer/kvsteer/policy"
+)
+
+// A policy may let a request wait for a candidate to appear. It is asked anew, about
+// the state of things then, until there is one or the time that it gave is over.
+
+const (
+	// maxLingering bounds those that wait so; further ones are rejected at once.
+	maxLingering = 1024
+	// lingerEvery is how often they are looked at; they take turns the more seldom the
+	// more there are, so that looking never costs much.
+	lingerEvery = 50 * time.Millisecond
+	lingerShare = 32
+)
+
+// rejected says why a plan has nobody.
+func rejected(plan *policy.Plan) *Error {
+	err := &Error{
+		Code: CodeRejectedByPolicy, Rule: plan.Rule, Status: plan.Empty.Status, Message: plan.Empty.Message,
+	}
+	if err.Message == "" {
+		err.Message = "the policy rule " + quote(plan.Rule) + " left no candidate"
+	}
+	if plan.Empty.Action == policy.Wait {
+		err.linger = plan.Empty.UpTo
+		err.RetryAfter = retrySoon
+	}
+	return err
+}
+
+// settle chooses and books, and waits for that as long as the queue and the policy
+// allow. Of ev and the evaluation that it returns only the latter is the caller's.
+func (r *Router) settle(ctx context.Context, s *Selection, ev *evaluation, number int) (uint64, *evaluation, *Error) {
+	var since time.Time
+	defer func() {
+		if !since.IsZero() {
+			s.waited = r.opts.now().Sub(since)
+		}
+	}()
+	for {
+		id, waits, err := r.choose(s, ev, number)
+		if waits != nil {
+			var chosen *evaluation
+			if chosen, err = r.await(ctx, waits); err == nil {
+				r.release(ev)
+				return waits.id, chosen, nil
+			}
+		}
+		if err == nil || err.linger <= 0 || number > 1 {
+			return id, ev, err
+		}
+		if since.IsZero() {
+			since = r.opts.now()
+			n := r.lingering.Add(1)
+			defer r.lingering.Add(-1)
+			if n > maxLingering {
+				return 0, ev, err
+			}
+		}
+		left := err.linger - r.opts.now().Sub(since)
+		if left <= 0 {
+			return 0, ev, err
+		}
+		if stopped := r.pause(ctx, left); stopped != nil {
+			return 0, ev, stopped
+		}
+		ev.forget(r)
+	}
+}
+
+// pause waits for the next look, at most for left.
+func (r *Router) pause(ctx context.Context, left time.Duration) *Error {
+	every := lingerEvery * time.Duration(1+r.lingering.Load()/lingerShare)
+	timer := time.NewTimer(min(every, left))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return canceled(ctx)
+	case <-r.stop:
+		return &Error{Code: CodeClosed, Message: "the router was closed"}
+	}
+}
+
+// forget makes ev as good as fresh from the pool.
+func (ev *evaluation) forget(r *Router) {
+	if b := ev.before; b != nil {
+		ev.before = nil
+		r.release(b)
+	}
+	ev.reset()
+}

@@ -1,0 +1,161 @@
+package kvsteer
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/internal/jsonscan"
+	"github.com/kvsteer/kvsteer/internal/steer"
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
+	"github.com/kvsteer/kvsteer/policy"
+)
+
+// view is a request as one model sees it. There are several if the policy may send
+// the request to other models than the one that it names.
+type view struct {
+	model string
+	enc   prompt.Encoding
+	// body is what is sent, but for what a relay adds: it names the model.
+	body   []byte
+	object jsonscan.Object
+}
+
+// current is the policy that decides about a request that has just come.
+func (o *options) current() policy.Policy {
+	if s, ok := o.policy.(policy.Source); ok {
+		return s.Current()
+	}
+	return o.policy
+}
+
+// view fills in the views of a request: its prompt as each of the models that it may
+// be served with takes it.
+func (r *Router) view(ctx context.Context, s *Selection, tokens []uint32) error {
+	snap := r.fleet.Snapshot()
+	s.views = s.one[:0]
+	for _, model := range s.models() {
+		members := s.pooled(snap.Serving(model))
+		if len(members) == 0 {
+			continue
+		}
+		v := view{model: model, body: s.parsed.body, object: s.parsed.object}
+		if model != s.parsed.model && len(v.body) > 0 {
+			var err error
+			if v.body, v.object, err = renamed(s.parsed.object, v.body, model); err != nil {
+				return badRequest(err, "the body can't be changed to name another model")
+			}
+		}
+		ids := tokens
+		if model != s.parsed.model && len(v.body) > 0 {
+			ids = nil // they are another model's
+		}
+		var err error
+		v.enc, err = r.encoder.Encode(ctx, &prompt.Request{
+			API: s.parsed.api, Model: model, Body: v.body, Object: v.object,
+			TokenIDs: ids, Engine: r.tokenizingEngine(s.pooled(snap.ForModel(model))),
+		})
+		if ctx.Err() != nil { // the encoder makes the best of it, but nobody waits for that
+			return canceled(ctx)
+		}
+		if err != nil {
+			return badRequest(err, "the prompt can't be read")
+		}
+		s.views = append(s.views, v)
+	}
+	if len(s.views) == 0 {
+		return s.unservable(snap)
+	}
+	return nil
+}
+
+// models lists the models that the request may be served with.
+func (s *Selection) models() []string {
+	s.scope[0] = s.parsed.model
+	p, ok := s.policy.(policy.Scoped)
+	if !ok {
+		return s.scope[:]
+	}
+	q := s.prompt()
+	req := q.Policy()
+	return p.Models(&req, nil)
+}
+
+// unservable says why there is nobody for a request.
+func (s *Selection) unservable(snap *fleet.Snapshot) *Error {
+	if pool := s.parsed.hints.pool; pool != "" && len(snap.Serving(s.parsed.model)) > 0 {
+		return &Error{
+			Code: CodeNoCandidates, RetryAfter: retrySoon,
+			Message: "no worker of the pool " + quote(pool) + " serves the model " + quote(s.parsed.model),
+		}
+	}
+	return unservable(s.parsed.model, snap)
+}
+
+// pooled are those of members that the request may go to.
+func (s *Selection) pooled(members []*fleet.Member) []*fleet.Member {
+	if s.parsed.hints.pool == "" || !slices.ContainsFunc(members, s.elsewhere) {
+		return members
+	}
+	return slices.DeleteFunc(slices.Clone(members), s.elsewhere)
+}
+
+// elsewhere reports whether m belongs to another pool.
+func (s *Selection) elsewhere(m *fleet.Member) bool {
+	return s.parsed.hints.pool != "" && m.Worker().Pool != s.parsed.hints.pool
+}
+
+// renamed is the body with another model's name.
+func renamed(o jsonscan.Object, body []byte, model string) ([]byte, jsonscan.Object, error) {
+	var e jsonscan.Edit
+	e.SetString("model", model)
+	out, err := e.Apply(o)
+	if err != nil || len(out) == len(body) && &out[0] == &body[0] {
+		return body, o, err
+	}
+	parsed, err := jsonscan.Parse(out, 0)
+	return out, parsed, err
+}
+
+// main is the view that speaks for the request: of the model that it names, if that
+// is among them.
+func (s *Selection) main() *view { return &s.views[0] }
+
+// prompt is the request as the steps of a choice see it.
+func (s *Selection) prompt() steer.Prompt {
+	h := &s.parsed.hints
+	q := steer.Prompt{
+		Model: s.parsed.model, API: s.parsed.api.String(), Bypass: s.parsed.bypass,
+		Tenant: h.tenant, QoS: h.qos, Pool: h.pool, Priority: h.priority, Session: s.session != 0,
+		Tags: s.tags, Header: s.header, Draw: s.draw,
+		TargetTTFT: h.ttft, TargetITL: h.itl,
+	}
+	if len(s.views) > 0 {
+		s.main().describe(&q)
+	}
+	return q
+}
+
+// describe makes q speak of the view's prompt.
+func (v *view) describe(q *steer.Prompt) {
+	q.Tokens, q.Estimated = v.enc.Count, v.enc.Source == prompt.SourceBytes
+}
+
+// kept is what of a request's headers a policy may ask about later.
+func kept(p policy.Policy, h http.Header) map[string][]string {
+	needy, ok := p.(policy.Needy)
+	if !ok {
+		return nil
+	}
+	var out map[string][]string
+	for _, name := range needy.Needs().Headers {
+		if values := h.Values(name); len(values) > 0 {
+			if out == nil {
+				out = make(map[string][]string)
+			}
+			out[http.CanonicalHeaderKey(name)] = slices.Clone(values)
+		}
+	}
+	return out
+}
