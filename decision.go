@@ -232,9 +232,16 @@ func (c *DecisionCandidate) reason(promptTokens int) string {
 	if c.CachedWorth != c.CachedTokens {
 		worth = fmt.Sprintf(", worth %d as they lie", c.CachedWorth)
 	}
-	return fmt.Sprintf("%d tokens cached (%.0f%%, %s%s), %d in flight with %d tokens ahead, predicted TTFT %s + %s to others",
+	rest := ""
+	if c.Affinity > 0 {
+		rest = fmt.Sprintf(" - %s as the session's", round(c.Affinity))
+	}
+	if c.Misses != "" {
+		rest += ", misses the target of " + c.Misses
+	}
+	return fmt.Sprintf("%d tokens cached (%.0f%%, %s%s), %d in flight with %d tokens ahead, predicted TTFT %s + %s to others%s",
 		c.CachedTokens, share, c.TrustState, worth, c.InFlight, c.PrefillAhead,
-		round(c.PredictedTTFT), round(c.Externality))
+		round(c.PredictedTTFT), round(c.Externality), rest)
 }
 
 func round(d time.Duration) time.Duration {

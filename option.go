@@ -121,19 +121,21 @@ func WithEvents(t follow.Transport) Option {
 }
 
 // WithEncoder sets how prompts become token ids. The default asks the engines
-// and falls back to the prompt's bytes. The caller closes an encoder that it
-// passes in.
+// and falls back to the prompt's bytes; so does nil. The caller closes an encoder
+// that it passes in.
 func WithEncoder(e *prompt.Encoder) Option {
 	return optionFunc(func(o *options) { o.encoder = e })
 }
 
 // WithPolicy sets the policy. The default is [policy.Default]. It is asked while a
-// lock is held: it must not block, nor call the Router.
+// lock is held: it must not block, nor call the Router. One that is a [policy.Source]
+// may change while the router runs, one that is a [policy.Scoped] may send requests to
+// other models than they name, one that is a [policy.Needy] asks for tags and headers.
 func WithPolicy(p policy.Policy) Option {
 	return optionFunc(func(o *options) { o.policy = p })
 }
 
-// WithPredictor sets the predictor. The default is NewPredictor's.
+// WithPredictor sets the predictor. The default, and nil, is NewPredictor's.
 func WithPredictor(p Predictor) Option {
 	return optionFunc(func(o *options) { o.predictor = p })
 }

@@ -88,8 +88,11 @@ const (
 	maxPrealloc = 1 << 20
 )
 
-// NewTransport returns a Transport over r. The caller closes r.
+// NewTransport returns a Transport over r, which must not be nil. The caller closes r.
 func NewTransport(r *Router, o TransportOptions) *Transport {
+	if r == nil {
+		panic("kvsteer: NewTransport needs a Router; was the error of New checked?")
+	}
 	base := o.Base
 	if base == nil {
 		base = &http.Transport{
