@@ -41,14 +41,18 @@ type Decision struct {
 	Degradations []string `json:"degradations,omitempty"`
 	// Targets is nil for a request without any.
 	Targets *Targets `json:"targets,omitempty"`
-	// Tags is what was found out of the request's content for the policy.
-	Tags []policy.Tag `json:"tags,omitempty"`
+	// Request is what the policy was told about the request, its headers left out. Of
+	// a request that waited PromptTokens and the like are as when it was chosen for.
+	Request policy.Request `json:"request"`
 	// Shadows are what policies in shadow mode would have done.
 	Shadows []ShadowDecision `json:"shadows,omitempty"`
 	// Chosen is the index of the chosen candidate in Candidates, -1 if none was. Its
 	// Model is what the request is served with, which a policy may have changed.
 	Chosen     int                 `json:"chosen"`
 	Candidates []DecisionCandidate `json:"candidates"`
+	// Features are what the predictor was asked about, one for each of Candidates. They
+	// are nil unless a hook is a [HookFeatures].
+	Features []Features `json:"features,omitempty"`
 	// Prefill is who would compute the prompt for candidates that can go on from
 	// there; nil where nobody does. Whether the chosen one lets it do so is in its
 	// PrefillOn.
@@ -201,7 +205,7 @@ func (c *DecisionCandidate) labelFor(model string) string {
 
 // describePolicy says what the policy was told, and what others would have done.
 func (d *Decision) describePolicy(b *strings.Builder) {
-	for i, tag := range d.Tags {
+	for i, tag := range d.Request.Tags {
 		sep := ", "
 		if i == 0 {
 			sep = "\n  tags: "

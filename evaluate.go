@@ -140,6 +140,12 @@ func (a *asks) Predict(in []steer.Features, out []steer.Prediction) {
 	}
 }
 
+// features copies what was asked about the candidates; Round.Features may be of other
+// ways that they went since.
+func (a *asks) features(n int) []Features {
+	return slices.Clone(a.in[:min(n, len(a.in))])
+}
+
 func (s *Selection) wasTried(id string) bool {
 	return slices.Contains(s.tried, id)
 }
@@ -294,7 +300,13 @@ func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Tim
 		Candidates: ev.describe(),
 		Took:       r.opts.now().Sub(began),
 	}
-	d.Tags = s.tags
+	q := s.prompt()
+	q.Attempt = number
+	d.Request = q.Policy()
+	d.Request.Header = nil
+	if r.opts.hooks.features {
+		d.Features = ev.asks.features(len(ev.Candidates))
+	}
 	for i := range ev.Plan.Shadows {
 		p := &ev.Plan.Shadows[i]
 		d.Shadows = append(d.Shadows, ShadowDecision{Policy: p.Policy, Rule: p.Rule, Chosen: p.First, Differs: p.Differs})

@@ -20,6 +20,13 @@ type HookDecision interface {
 	OnDecision(d *Decision)
 }
 
+// HookFeatures is a HookDecision that wants to know what the predictor was asked:
+// decisions have Features then.
+type HookFeatures interface {
+	HookDecision
+	WantsFeatures()
+}
+
 // HookOutcome is told how every Selection ended, exactly once each.
 type HookOutcome interface {
 	OnOutcome(o *Outcome)
@@ -81,12 +88,16 @@ type hookSet struct {
 	trust    []HookTrust
 	reap     []HookReap
 	prompt   []HookPrompt
+	features bool // somebody wants them in decisions
 	// strangers are the types of what is no hook.
 	strangers []string
 }
 
 func (h *hookSet) add(v any) {
 	known := addTo(&h.decision, v)
+	if _, ok := v.(HookFeatures); ok {
+		h.features = true
+	}
 	known = addTo(&h.outcome, v) || known
 	known = addTo(&h.trust, v) || known
 	known = addTo(&h.reap, v) || known

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -18,6 +19,22 @@ const (
 	Provider
 )
 
+// MarshalText implements [encoding.TextMarshaler].
+func (t BackendType) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (t *BackendType) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "Local":
+		*t = Local
+	case "Provider":
+		*t = Provider
+	default:
+		return fmt.Errorf("policy: %q is no type of backend; it is Local or Provider", text)
+	}
+	return nil
+}
+
 // String returns the name used in policy files.
 func (t BackendType) String() string {
 	if t == Provider {
@@ -33,6 +50,10 @@ type Request struct {
 	// API is the request's kind: "chat", "completions", "messages", "responses"
 	// or "embeddings".
 	API string `json:"api"`
+	// Alias: no backend serves a model of that name, well or not; rules send the
+	// request to others. Conditions on the state of the pool are then about all local
+	// candidates.
+	Alias bool `json:"alias,omitempty"`
 	// Pool is the pool that the gateway routes the request to, "" if it has none.
 	Pool string `json:"pool,omitempty"`
 	// PromptTokens is exact or estimated, as the decision says; 0 while it is not
@@ -75,12 +96,12 @@ type Candidate struct {
 	Name     string      `json:"name"`
 	Instance string      `json:"instance"`
 	Rank     int         `json:"rank"`
-	Type     BackendType `json:"-"`
+	Type     BackendType `json:"type"`
 	// Model is the model that it would serve the request with, by the name that
 	// clients and policies use.
 	Model string `json:"model"`
 	// Labels must not be modified.
-	Labels map[string]string `json:"-"`
+	Labels map[string]string `json:"labels,omitempty"`
 
 	// InFlight counts our own unfinished requests; PrefillAhead is the uncached
 	// tokens of those that have no first token yet.
@@ -134,7 +155,7 @@ type Candidate struct {
 	QuotaKnown     bool    `json:"quota_known,omitempty"`
 
 	// Tie breaks exact ties; the router draws it at random.
-	Tie uint32 `json:"-"`
+	Tie uint32 `json:"tie"`
 }
 
 // Objective is what the default rule minimises. It does not overflow, so that a
@@ -151,8 +172,10 @@ func (c *Candidate) Objective() time.Duration {
 type Drop struct {
 	// Index is the candidate's index in the slice that was evaluated.
 	Index int
-	// Rule is the rule that dropped it, Condition the part of the rule.
+	// Rule is the rule that dropped it, Condition the part of the rule in words.
 	Rule, Condition string
+	// Exclusion is the name of the exclusion that did, "" if it was something else.
+	Exclusion string
 }
 
 // Plan is the outcome of an evaluation. The caller may reuse it: Evaluate
@@ -249,7 +272,11 @@ type Source interface {
 // DefaultRule is the name of the rule that [Default] applies.
 const DefaultRule = "default: lowest predicted TTFT"
 
-const notLocal = "not a local worker"
+// What the rules of this package drop candidates for.
+const (
+	notLocal     = "not a local worker"
+	notRequested = "does not serve the requested model"
+)
 
 // Default is the policy in force when none is configured: local workers only,
 // the lowest predicted time to first token (with the externality counted) first.
