@@ -2,16 +2,15 @@ package file
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/internal/yamlnode"
 	"github.com/kvsteer/kvsteer/kvcache/follow"
 )
 
@@ -41,25 +40,18 @@ func (e *SyntaxError) Unwrap() error { return ErrSyntax }
 // describe a huge document: what counts is the number of nodes visited. The
 // bound is twice what the largest fleet needs.
 const (
-	maxVisits    = 1 << 18
-	maxErrors    = 20
-	maxMergeDeep = 8
-	utf8BOM      = "\xef\xbb\xbf"
+	maxVisits = 1 << 18
+	maxErrors = 20
 )
 
 // parse reads the document. It checks its form, not what the values mean.
 func parse(data []byte) (workers []fleet.Worker, at *places, err error) {
-	data = bytes.TrimPrefix(data, []byte(utf8BOM))
-	if json.Valid(data) {
-		// JSON may be indented with tabs, YAML may not. Within JSON strings there
-		// are none, so that a blank in each one's place changes nothing.
-		data = bytes.ReplaceAll(data, []byte{'\t'}, []byte{' '})
-	}
+	data = yamlnode.Prepare(data)
 	root, err := document(data)
 	if err != nil {
 		return nil, nil, err
 	}
-	p := &parser{places: &places{fields: make(map[string]place)}}
+	p := newParser()
 	workers = p.root(root)
 	if len(p.errs) > 0 {
 		return nil, nil, errors.Join(p.errs...)
@@ -95,32 +87,27 @@ func document(data []byte) (*yaml.Node, error) {
 
 // yamlError wraps the YAML parser's error, which has a line of its own.
 func yamlError(err error, data []byte) error {
-	text := err.Error()
-	for _, prefix := range []string{"yaml: ", "go-yaml "} {
-		text = strings.TrimPrefix(text, prefix)
-	}
-	var line int
-	if _, scanErr := fmt.Sscanf(text, "line %d:", &line); scanErr == nil && tabbed(data, line) {
-		text += "; the line is indented with a tab, which YAML doesn't take: use blanks"
-	}
-	return &SyntaxError{Problem: "not YAML: " + text}
-}
-
-// tabbed reports whether a line, counted from 1, has a tab in its indentation,
-// to which the marks of list items belong.
-func tabbed(data []byte, line int) bool {
-	for range line - 1 {
-		_, data, _ = bytes.Cut(data, []byte{'\n'})
-	}
-	text, _, _ := bytes.Cut(data, []byte{'\n'})
-	indentation := text[:len(text)-len(bytes.TrimLeft(text, " \t-"))]
-	return bytes.IndexByte(indentation, '\t') >= 0
+	_, _, problem := yamlnode.Syntax(err, data)
+	return &SyntaxError{Problem: problem}
 }
 
 type parser struct {
+	yamlnode.Walker
+
 	places *places
 	errs   []error
-	visits int
+}
+
+func newParser() *parser {
+	p := &parser{places: &places{fields: make(map[string]place)}}
+	p.MaxVisits = maxVisits
+	p.Fail = func(n *yaml.Node, _ yamlnode.Fault, problem, advice string) {
+		if advice != "" {
+			problem += "; " + advice
+		}
+		p.failf(n, "%s", problem)
+	}
+	return p
 }
 
 func (p *parser) failf(n *yaml.Node, format string, args ...any) {
@@ -129,39 +116,24 @@ func (p *parser) failf(n *yaml.Node, format string, args ...any) {
 	}
 }
 
-// resolve follows an alias and counts the visit. ok is false when there were too
-// many.
-func (p *parser) resolve(n *yaml.Node) (*yaml.Node, bool) {
-	if p.visits++; p.visits > maxVisits {
-		if p.visits == maxVisits+1 {
-			p.failf(n, "the document has too many nodes; use fewer aliases")
-		}
-		return n, false
-	}
-	if n.Kind == yaml.AliasNode && n.Alias != nil {
-		n = n.Alias
-	}
-	return n, true
-}
-
 func (p *parser) root(n *yaml.Node) []fleet.Worker {
-	n, _ = p.resolve(n)
+	n, _ = p.Resolve(n)
 	switch {
 	case n.Kind == yaml.SequenceNode:
 		return p.workers(n)
 	case n.Kind == yaml.MappingNode:
 		var list *yaml.Node
-		p.mapping(n, "the file", []string{"workers"}, func(_ string, value *yaml.Node) { list = value })
+		p.Mapping(n, "the file", []string{"workers"}, func(_, value *yaml.Node) { list = value })
 		if list != nil {
 			return p.workers(list)
 		}
 		if len(p.errs) == 0 {
 			p.failf(n, `the key "workers" is missing; write "workers: []" if there are none`)
 		}
-	case isNull(n):
+	case yamlnode.IsNull(n):
 		p.failf(n, `the file is empty; write "workers: []" if there are none`)
 	default:
-		p.failf(n, `expected the key "workers" with a list, found %s`, kindOf(n))
+		p.failf(n, `expected the key "workers" with a list, found %s`, yamlnode.KindOf(n))
 	}
 	return nil
 }
@@ -176,7 +148,7 @@ func (p *parser) workers(n *yaml.Node) []fleet.Worker {
 		var w fleet.Worker
 		p.worker(item, i, &w)
 		out = append(out, w)
-		if p.visits > maxVisits || len(p.errs) >= maxErrors {
+		if p.Exhausted() || len(p.errs) >= maxErrors {
 			break
 		}
 	}
@@ -193,42 +165,43 @@ func workerKeys() []string {
 func (p *parser) worker(n *yaml.Node, index int, w *fleet.Worker) {
 	base := strconv.Itoa(index) + "."
 	p.places.put(base, n)
-	p.mapping(n, "a worker", workerKeys(), func(key string, v *yaml.Node) {
+	p.Mapping(n, "a worker", workerKeys(), func(k, v *yaml.Node) {
+		key := k.Value
 		at := base + key
 		p.places.put(at, v)
 		switch key {
 		case "name":
-			p.text(v, key, &w.Name)
+			p.Text(v, key, &w.Name)
 		case "epoch":
-			p.text(v, key, &w.Epoch)
+			p.Text(v, key, &w.Epoch)
 		case "url":
-			p.text(v, key, &w.URL)
+			p.Text(v, key, &w.URL)
 		case "engine":
 			var engine string
-			p.text(v, key, &engine)
+			p.Text(v, key, &engine)
 			w.Engine = fleet.Engine(engine)
 		case "models":
 			w.Models = p.texts(v, key, at)
 		case "class":
-			p.text(v, key, &w.Class)
+			p.Text(v, key, &w.Class)
 		case "pool":
-			p.text(v, key, &w.Pool)
+			p.Text(v, key, &w.Pool)
 		case "labels":
 			w.Labels = p.labels(v, at)
 		case "blockSize":
-			p.number(v, key, &w.BlockSize)
+			p.Whole(v, key, &w.BlockSize)
 		case "dataParallel":
-			p.number(v, key, &w.DataParallel)
+			p.Whole(v, key, &w.DataParallel)
 		case "events":
 			w.Events = p.events(v, at)
 		case "speculative":
-			p.boolean(v, key, &w.Speculative)
+			p.Boolean(v, key, &w.Speculative)
 		case "role":
 			var role string
-			p.text(v, key, &role)
+			p.Text(v, key, &role)
 			w.Role = fleet.Role(role)
 		case "draining":
-			p.boolean(v, key, &w.Draining)
+			p.Boolean(v, key, &w.Draining)
 		}
 	})
 }
@@ -240,12 +213,12 @@ const eventsForm = "write a list with one {events, replay} a rank: " +
 	"events: [{events: tcp://HOST:5557, replay: tcp://HOST:5558}]"
 
 func (p *parser) events(n *yaml.Node, at string) []follow.Endpoint {
-	list, ok := p.resolve(n)
+	list, ok := p.Resolve(n)
 	if !ok {
 		return nil
 	}
 	if list.Kind != yaml.SequenceNode {
-		p.failf(list, `events must be a list, found %s; %s, or "events: []" for none`, kindOf(list), eventsForm)
+		p.failf(list, `events must be a list, found %s; %s, or "events: []" for none`, yamlnode.KindOf(list), eventsForm)
 		return nil
 	}
 	items := list.Content
@@ -254,25 +227,26 @@ func (p *parser) events(n *yaml.Node, at string) []follow.Endpoint {
 		var e follow.Endpoint
 		base := at + "[" + strconv.Itoa(i) + "]"
 		p.places.put(base, item)
-		if entry, _ := p.resolve(item); entry.Kind == yaml.ScalarNode {
-			p.failf(entry, "an entry of events is not a text, found %s; %s", kindOf(entry), eventsForm)
+		if entry, _ := p.Resolve(item); entry.Kind == yaml.ScalarNode {
+			p.failf(entry, "an entry of events is not a text, found %s; %s", yamlnode.KindOf(entry), eventsForm)
 			continue
 		}
-		p.mapping(item, "an entry of events", eventKeys(), func(key string, v *yaml.Node) {
+		p.Mapping(item, "an entry of events", eventKeys(), func(k, v *yaml.Node) {
+			key := k.Value
 			p.places.put(base+"."+key, v)
 			switch key {
 			case "events":
-				p.text(v, key, &e.Events)
+				p.Text(v, key, &e.Events)
 			case "replay":
-				p.text(v, key, &e.Replay)
+				p.Text(v, key, &e.Replay)
 			case "topic":
-				p.text(v, key, &e.Topic)
+				p.Text(v, key, &e.Topic)
 			case "rank":
-				p.number(v, key, &e.Rank)
+				p.Whole(v, key, &e.Rank)
 			}
 		})
 		out = append(out, e)
-		if p.visits > maxVisits {
+		if p.Exhausted() {
 			break
 		}
 	}
@@ -281,10 +255,11 @@ func (p *parser) events(n *yaml.Node, at string) []follow.Endpoint {
 
 func (p *parser) labels(n *yaml.Node, at string) map[string]string {
 	labels := make(map[string]string)
-	p.mapping(n, "labels", nil, func(key string, v *yaml.Node) {
+	p.Mapping(n, "labels", nil, func(k, v *yaml.Node) {
+		key := k.Value
 		p.places.put(at+"."+key, v)
 		var text string
-		p.text(v, "labels."+key, &text)
+		p.Text(v, "labels."+key, &text)
 		labels[key] = text
 	})
 	return labels

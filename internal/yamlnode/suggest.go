@@ -1,27 +1,45 @@
-package file
+package yamlnode
 
 import "strings"
 
-// suggest proposes the key that was probably meant, or lists what there is.
-func suggest(key string, keys []string) string {
-	if len(keys) == 0 {
+// Suggest proposes the word that was probably meant, or lists what there is. It is
+// empty if there is nothing.
+func Suggest(word string, words []string) string {
+	if best := Nearest(word, words); best != "" {
+		return "did you mean " + Quote(best) + "?"
+	}
+	if len(words) == 0 {
 		return ""
 	}
-	const most = 40 // longer than any key; what is far longer is no typing error
+	const most = 24 // in a list that somebody can read
+	if len(words) > most {
+		return "it has " + strings.Join(words[:most], ", ") + " and others"
+	}
+	return "it has " + strings.Join(words, ", ")
+}
+
+// Nearest returns the word that was probably meant, or "".
+func Nearest(word string, words []string) string {
+	const most = 64 // longer than any key; what is far longer is no typing error
+	if len(word) > most {
+		return ""
+	}
+	plainWord := plain(word)
 	best, bestCost := "", 0
-	if len(key) <= most {
-		for _, k := range keys {
-			cost := distance(plain(key), plain(k))
-			if best == "" || cost < bestCost {
-				best, bestCost = k, cost
-			}
+	for _, w := range words {
+		if len(w) > most {
+			continue
+		}
+		cost := distance(plainWord, plain(w))
+		if best == "" || cost < bestCost {
+			best, bestCost = w, cost
 		}
 	}
 	// A third of the letters may be wrong: more is another word.
 	if best != "" && 3*bestCost <= max(len(best), 3) {
-		return "; did you mean " + quote(best) + "?"
+		return best
 	}
-	return "; it has " + strings.Join(keys, ", ")
+	return ""
 }
 
 // plain leaves out what people write differently: block_size, block-size,
