@@ -23,7 +23,7 @@ type Spec struct {
 	Models []ModelLabels
 	Rules  []Rule
 
-	at position
+	src *source // where it was read from, nil for what was built in Go
 }
 
 // The API versions of documents.
@@ -52,7 +52,6 @@ const (
 type ModelLabels struct {
 	Name   string
 	Labels map[string]string
-	at     position
 }
 
 // Rule says where requests that match may go.
@@ -61,7 +60,6 @@ type Rule struct {
 	// Matches are alternatives. None means every request.
 	Matches []Match
 	Route   Route
-	at      position
 }
 
 // Match holds if everything that is set in it does; of a list, any one.
@@ -85,7 +83,6 @@ type Match struct {
 
 	// OnUnknown is what a tag counts as of which nobody knows: absent by default.
 	OnUnknown OnUnknown
-	at        position
 }
 
 // HeaderMatch is a condition on a header of the request; the name's case does not
@@ -95,7 +92,6 @@ type HeaderMatch struct {
 	Value, Prefix string
 	// Absent: it must not be there.
 	Absent bool
-	at     position
 }
 
 // OnUnknown is what a tag counts as of which nobody knows.
@@ -115,7 +111,6 @@ const (
 // [LessThan] and [Between].
 type Range struct {
 	GreaterThan, LessThan *float64
-	at                    position
 }
 
 // GreaterThan holds numbers above x.
@@ -137,7 +132,6 @@ type Route struct {
 	// Select are stages. None means one that takes the lowest predicted TTFT.
 	Select  []Stage
 	OnEmpty OnEmpty
-	at      position
 }
 
 // Consider names candidates; everything that is set in it holds for them. Without
@@ -151,7 +145,6 @@ type Consider struct {
 	WorkerLabels map[string]string
 	// Providers names providers.
 	Providers []string
-	at        position
 }
 
 // Exclusion drops candidates of some requests. What is set in it all holds.
@@ -159,7 +152,6 @@ type Exclusion struct {
 	Name string
 	If   Condition
 	Drop Filter
-	at   position
 }
 
 // Condition is about the request. The zero value always holds; of a list, any one
@@ -169,7 +161,6 @@ type Condition struct {
 	Header           []HeaderMatch
 	// OnUnknown is what a tag counts as of which nobody knows: present by default.
 	OnUnknown OnUnknown
-	at        position
 }
 
 // Filter is about a candidate. The zero value takes all.
@@ -189,7 +180,6 @@ type Filter struct {
 	PredictedTTFT, CachedTokens, Price, RemainingQuota Range
 	// Trust lists states of trust by name: "exact", "approximate" and so on.
 	Trust []string
-	at    position
 }
 
 // BackendKind restricts candidates to a type of backend.
@@ -215,7 +205,6 @@ type Stage struct {
 	Weighted []Share
 	// SwitchOnlyIf keeps the requested model unless another one is faster by a margin.
 	SwitchOnlyIf *Margin
-	at           position
 }
 
 // Metric is what a stage minimises.
@@ -238,7 +227,6 @@ type Share struct {
 	Labels      map[string]string
 	// Weight is relative to the others'.
 	Weight int
-	at     position
 }
 
 // Margin is by how much another model must be faster: by both that are set.
@@ -246,7 +234,6 @@ type Margin struct {
 	// By is a time, Percent a share of the requested model's, 0 to 100.
 	By      time.Duration
 	Percent float64
-	at      position
 }
 
 // OnEmpty says what happens when nothing is left. The zero value rejects.
@@ -257,7 +244,6 @@ type OnEmpty struct {
 	Message string
 	// UpTo is how long a Wait waits for a candidate before it rejects.
 	UpTo time.Duration
-	at   position
 }
 
 // Action is what happens to a request for which nothing is left.
