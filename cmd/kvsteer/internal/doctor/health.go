@@ -1,0 +1,92 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/kvsteer/kvsteer/fleet"
+)
+
+const pathModels = "/v1/models"
+
+// checkHealth: does the worker answer, and does the router route to it?
+func checkHealth(ctx context.Context, p *patient) []Finding {
+	path := "/health"
+	a, err := p.ask(ctx, http.MethodGet, path)
+	if err == nil && a.absent() {
+		path = pathModels
+		a, err = p.ask(ctx, http.MethodGet, path)
+	}
+	if err != nil {
+		return fault(fmt.Sprintf("%s: %v", path, err),
+			"Check that the engine runs, that url is right, and that nothing between here and there blocks the port.")
+	}
+	p.reachable, p.first = true, a
+	took := a.got.Sub(a.sent)
+	facts := Facts{"status": a.status, "took_ms": milliseconds(took)}
+	switch {
+	case a.status/100 == 3:
+		return with(facts, fault(fmt.Sprintf("%s answers with a redirect (status %d), which the router does not follow", path, a.status),
+			"Write the address that it redirects to as url."))
+	case a.refused() && path == pathModels:
+		return with(facts, ok("answers in %s", show(took))) // it lives; models says what is wrong
+	case !a.ok():
+		return with(facts, fault(fmt.Sprintf("%s answers with status %d: the router sends it nothing", path, a.status),
+			"Look into the engine's log: it starts up, shuts down, or its engine process died."))
+	case p.member != nil && p.member.Health().State == fleet.StateUnhealthy:
+		return with(facts, fault(fmt.Sprintf("the router sends it nothing: %v", p.member.Health().Err),
+			"Wake a sleeping engine with POST /wake_up; with anything else, run this again."))
+	case p.worker.Draining:
+		return with(facts, warning("draining: the router sends it nothing new",
+			"Take draining out of the fleet file when that is over."))
+	}
+	return with(facts, ok("%s answers in %s", path, show(took)))
+}
+
+// maxSkew is how far an engine's clock may be off. An HTTP date is of whole
+// seconds, so that less is hard to tell.
+const maxSkew = 2 * time.Second
+
+// checkClock: do the engine's clock and this machine's agree?
+func checkClock(_ context.Context, p *patient) []Finding {
+	date, err := http.ParseTime(p.first.header.Get("Date"))
+	if err != nil {
+		return skipped("its answers carry no date")
+	}
+	// The date was somewhere in the second that begins with it.
+	var skew time.Duration
+	switch {
+	case date.After(p.first.got):
+		skew = date.Sub(p.first.got)
+	case date.Add(time.Second).Before(p.first.sent):
+		skew = date.Add(time.Second).Sub(p.first.sent)
+	}
+	facts := Facts{"skew_s": skew.Seconds()}
+	if skew.Abs() <= maxSkew {
+		return with(facts, ok("agrees with this machine's"))
+	}
+	direction := "ahead of"
+	if skew < 0 {
+		direction = "behind"
+	}
+	return with(facts, warning(fmt.Sprintf("%v %s this machine's", skew.Abs().Round(time.Second), direction),
+		"Let both keep time by NTP. Routing goes on, but templates that print the date give other prompts here than there, and logs can't be compared."))
+}
+
+func milliseconds(d time.Duration) float64 {
+	return float64(d.Round(time.Microsecond)) / float64(time.Millisecond)
+}
+
+// show rounds a duration to what a reader wants to know.
+func show(d time.Duration) string {
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(100 * time.Microsecond).String()
+	default:
+		return d.Round(time.Microsecond).String()
+	}
+}

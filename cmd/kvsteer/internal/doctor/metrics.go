@@ -1,0 +1,319 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kvsteer/kvsteer/fleet"
+)
+
+// series is one line of an engine's metrics.
+type series struct {
+	name, labels string
+	value        float64
+}
+
+// metricsPage is an engine's metrics.
+type metricsPage struct {
+	path   string
+	series []series
+}
+
+// need is a number that the router reads: one of names, for what.
+type need struct {
+	what  string
+	names []string
+}
+
+// needs are what the router reads of an engine's metrics.
+func needs(e fleet.Engine) []need {
+	switch e {
+	case fleet.EngineVLLM:
+		return []need{
+			{"requests in the batch", []string{"vllm:num_requests_running"}},
+			{"requests in the queue", []string{"vllm:num_requests_waiting"}},
+			{"use of the KV cache", []string{"vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"}},
+			{"block size and capacity", []string{"vllm:cache_config_info"}},
+			{"prompt tokens", []string{"vllm:prompt_tokens_total"}},
+			{"generated tokens", []string{"vllm:generation_tokens_total"}},
+			{"requests served", []string{"vllm:request_success_total"}},
+			{"prefix cache queries", []string{
+				"vllm:prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries_total",
+				"vllm:prefix_cache_queries", "vllm:gpu_prefix_cache_queries",
+			}},
+			{"prefix cache hits", []string{
+				"vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total",
+				"vllm:prefix_cache_hits", "vllm:gpu_prefix_cache_hits",
+			}},
+			{"preemptions", []string{"vllm:num_preemptions_total"}},
+		}
+	case fleet.EngineSGLang:
+		return []need{
+			{"requests in the batch", []string{"sglang:num_running_reqs"}},
+			{"requests in the queue", []string{"sglang:num_queue_reqs"}},
+			{"use of the KV cache", []string{"sglang:token_usage"}},
+			{"prompt tokens", []string{"sglang:prompt_tokens_total"}},
+			{"generated tokens", []string{"sglang:generation_tokens_total"}},
+		}
+	case fleet.EngineTRTLLM:
+		return []need{
+			{"use of the KV cache", []string{"trtllm_kv_cache_utilization"}},
+			{"requests served", []string{"trtllm_request_success_total"}},
+			{"prefix cache hits", []string{"trtllm_prompt_cached_tokens_total"}},
+		}
+	case fleet.EngineAuto, fleet.EngineOther:
+		return nil
+	default:
+		return nil
+	}
+}
+
+// work is the series that grows with every request.
+func work(e fleet.Engine) string {
+	switch e {
+	case fleet.EngineVLLM:
+		return "vllm:prompt_tokens_total"
+	case fleet.EngineSGLang:
+		return "sglang:prompt_tokens_total"
+	case fleet.EngineTRTLLM:
+		return "trtllm_request_success_total"
+	case fleet.EngineAuto, fleet.EngineOther:
+		return ""
+	default:
+		return ""
+	}
+}
+
+// readMetrics asks for the metrics page.
+func (p *patient) readMetrics(ctx context.Context) (*metricsPage, answer, error) {
+	path := "/metrics"
+	if p.engine == fleet.EngineTRTLLM {
+		path = "/prometheus/metrics" // reading /metrics takes its statistics away from others
+	}
+	a, err := p.ask(ctx, http.MethodGet, path)
+	if err != nil || !a.ok() {
+		return &metricsPage{path: path}, a, err
+	}
+	return &metricsPage{path: path, series: parseMetrics(string(a.body))}, a, nil
+}
+
+// parseMetrics reads the Prometheus text format as far as it is needed: time stamps
+// are not, and no label of an engine has a brace in it.
+func parseMetrics(text string) []series {
+	var all []series
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, rest, _ := strings.Cut(line, " ")
+		labels := ""
+		if open := strings.IndexByte(line, '{'); open >= 0 {
+			end := strings.LastIndexByte(line, '}')
+			if end < open {
+				continue
+			}
+			name, labels, rest = line[:open], line[open+1:end], line[end+1:]
+		}
+		fields := strings.Fields(rest)
+		if len(fields) == 0 {
+			continue
+		}
+		if value, err := strconv.ParseFloat(fields[0], 64); err == nil {
+			all = append(all, series{name: name, labels: labels, value: value})
+		}
+	}
+	return all
+}
+
+// named are the series of a name.
+func (m *metricsPage) named(name string) []series {
+	var some []series
+	for _, s := range m.series {
+		if s.name == name {
+			some = append(some, s)
+		}
+	}
+	return some
+}
+
+// sum adds up the series of a name.
+func (m *metricsPage) sum(name string) float64 {
+	total := 0.0
+	for _, s := range m.named(name) {
+		total += s.value
+	}
+	return total
+}
+
+var rankLabel = regexp.MustCompile(`(?:^|,)(?:engine|dp_rank)="(\d+)"`)
+
+// ranks counts the data-parallel ranks that the metrics tell apart, 0 if they tell
+// none.
+func (m *metricsPage) ranks() int {
+	seen := map[string]bool{}
+	for _, s := range m.series {
+		if found := rankLabel.FindStringSubmatch(s.labels); found != nil {
+			seen[found[1]] = true
+		}
+	}
+	return len(seen)
+}
+
+// checkMetrics: are there metrics, and all that the router reads of them?
+func checkMetrics(ctx context.Context, p *patient) []Finding {
+	wanted := needs(p.engine)
+	if wanted == nil {
+		return skipped("of this kind of engine none are read")
+	}
+	page, a, err := p.readMetrics(ctx)
+	const consequence = "only this router's own requests are known as its load"
+	switch {
+	case err != nil:
+		return fault(fmt.Sprintf("%s: %v: %s", page.path, err, consequence), "Look into the engine's log.")
+	case a.refused():
+		return fault(fmt.Sprintf("%s answers with status %d: it wants a key", page.path, a.status),
+			"Give this command the key with -key FILE, and the router with fleet.Options.Prepare.")
+	case !a.ok():
+		return fault(fmt.Sprintf("%s answers with status %d: %s", page.path, a.status, consequence), metricsAdvice(p.engine))
+	}
+	var missing []string
+	for _, n := range wanted {
+		if !slices.ContainsFunc(n.names, func(name string) bool { return len(page.named(name)) > 0 }) {
+			missing = append(missing, n.what+" ("+n.names[0]+")")
+		}
+	}
+	facts := Facts{"read": len(wanted), "missing": len(missing)}
+	if len(missing) == len(wanted) {
+		return with(facts, fault(page.path+" has none of the engine's metrics: "+consequence, metricsAdvice(p.engine)))
+	}
+	p.metrics = page
+	if len(missing) > 0 {
+		return with(facts, warning("missing: "+strings.Join(missing, ", "),
+			"The router does without, and predicts less well. A proxy that drops metrics, or a version of the engine with other names?"))
+	}
+	return with(facts, ok("all %d numbers that the router reads%s", len(wanted), p.loadNow()))
+}
+
+// loadNow describes the load at the moment.
+func (p *patient) loadNow() string {
+	if p.member == nil || p.member.Load() == nil {
+		return ""
+	}
+	l := p.member.Load().Total
+	text := ""
+	if l.Known {
+		text += fmt.Sprintf("; %d running, %d waiting", l.Running, l.Waiting)
+	}
+	if l.CapacityTokens > 0 {
+		text += fmt.Sprintf("; room for %d tokens a rank", l.CapacityTokens/max(1, len(p.member.Load().Ranks)))
+	}
+	return text
+}
+
+func metricsAdvice(e fleet.Engine) string {
+	switch e {
+	case fleet.EngineVLLM:
+		return "Start vLLM without --disable-log-stats, and let /metrics through to the router."
+	case fleet.EngineSGLang:
+		return "Start SGLang with --enable-metrics."
+	case fleet.EngineTRTLLM:
+		return "Set return_perf_metrics: true in the options of trtllm-serve, and let /prometheus/metrics through to the router."
+	case fleet.EngineAuto, fleet.EngineOther:
+		return ""
+	default:
+		return ""
+	}
+}
+
+// checkCaching: is prefix caching on?
+func checkCaching(_ context.Context, p *patient) []Finding {
+	off := false
+	known := false
+	if p.metrics != nil {
+		for _, s := range p.metrics.named("vllm:cache_config_info") {
+			known = known || strings.Contains(s.labels, "enable_prefix_caching=")
+			off = off || strings.Contains(s.labels, `enable_prefix_caching="False"`)
+		}
+	}
+	if p.info.NoRadix != nil {
+		known, off = true, *p.info.NoRadix
+	}
+	switch {
+	case off && p.engine == fleet.EngineSGLang:
+		return fault("prefix caching is off: there is nothing to route by", "Start SGLang without --disable-radix-cache.")
+	case off:
+		return fault("prefix caching is off: there is nothing to route by",
+			"Start vLLM with --enable-prefix-caching, or without --no-enable-prefix-caching.")
+	case known:
+		return ok("prefix caching is on")
+	default:
+		return skipped("the engine does not say whether prefix caching is on; -probe shows it")
+	}
+}
+
+// checkRanks: do all sides have the same data-parallel ranks?
+func checkRanks(_ context.Context, p *patient) []Finding {
+	declared := p.worker.Ranks()
+	seen := p.info.DataParallel
+	if p.metrics != nil {
+		seen = max(seen, p.metrics.ranks())
+	}
+	if p.engine != fleet.EngineSGLang && len(p.sources) > seen {
+		seen = len(p.sources)
+	}
+	facts := Facts{"declared": declared, "engine": seen}
+	switch events := len(p.worker.Events); {
+	case seen > 0 && seen != declared:
+		return with(facts, fault(fmt.Sprintf("dataParallel is %d, but the engine has %d: its ranks have a cache each and can't be told apart",
+			declared, seen), fmt.Sprintf("Set dataParallel: %d in the fleet file, and list an event address for each rank (vLLM and SGLang add the rank to the port).", seen)))
+	case events > 0 && events < declared:
+		return with(facts, fault(fmt.Sprintf("%d ranks, but event addresses of %d", declared, events),
+			"List an event address for each rank: vLLM and SGLang add the rank to the port, TensorRT-LLM has one address for all."))
+	case declared == 1:
+		return with(facts, ok("one"))
+	}
+	return with(facts, ok("%d", declared))
+}
+
+// checkBlocks: do all sides have the same block size?
+func checkBlocks(_ context.Context, p *patient) []Finding {
+	declared, reported, announced := p.worker.BlockSize, 0, 0
+	if p.member != nil && p.member.Load() != nil {
+		reported = p.member.Load().Total.BlockSize
+	}
+	if reported == 0 {
+		reported = p.info.PageSize
+	}
+	if p.streams != nil {
+		announced = p.streams.blockSize()
+	}
+	facts := Facts{"declared": declared, "engine": reported, "events": announced}
+	const wrong = "Blocks are then looked up by one size and known by another, so that nothing is found. "
+	switch {
+	case declared > 0 && announced > 0 && declared != announced, declared > 0 && announced == 0 && reported > 0 && declared != reported:
+		return with(facts, fault(fmt.Sprintf("blockSize is %d, but the engine's is %d", declared, max(announced, reported)),
+			wrong+"Correct blockSize in the fleet file, or leave it out."))
+	case reported > 0 && announced > 0 && reported != announced:
+		return with(facts, fault(fmt.Sprintf("the engine says %d, but its events have %d", reported, announced),
+			"The router goes by the events. If these are of another engine, correct the event address; "+
+				"with decode context parallelism the two may differ rightly."))
+	case announced > 0 && reported > 0:
+		return with(facts, ok("%d tokens, by events and by the engine's own word", announced))
+	case announced > 0:
+		return with(facts, ok("%d tokens, by events", announced))
+	case reported > 0:
+		return with(facts, ok("%d tokens, by the engine's own word", reported))
+	case declared > 0:
+		return with(facts, ok("%d tokens, as declared; the engine says nothing", declared))
+	case len(p.worker.Events) > 0:
+		return with(facts, ok("not known yet; the first event tells it"))
+	}
+	const assumed = 16
+	return with(facts, warning(fmt.Sprintf("not known: the router assumes %d tokens", assumed), "Set blockSize in the fleet file."))
+}

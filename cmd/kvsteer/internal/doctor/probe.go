@@ -1,0 +1,431 @@
+package doctor
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/internal/sse"
+	"github.com/kvsteer/kvsteer/internal/usage"
+	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
+)
+
+const (
+	// probeBlocks is how many blocks the probe's prompt fills at the least.
+	probeBlocks = 4
+	// probeOutput is how many tokens are asked for.
+	probeOutput = 2
+	// usualBlock is what is assumed of an engine that doesn't say, generously.
+	usualBlock = 128
+	// requestShare of the whole time is how long a request may take at most; slow is
+	// how long one of a few hundred tokens should, and late how long after the answer
+	// its events may come.
+	requestShare = 4
+	slow         = 4 * time.Second
+	late         = time.Second
+	// patience is how long events and metrics are waited for.
+	patience = 3 * time.Second
+)
+
+// sentence is what the probe's prompt is made of, besides a number that makes it new
+// to the engine.
+const sentence = "The doctor says the same thing twice, and listens to what is remembered of it. "
+
+// trial is one request of the probe.
+type trial struct {
+	usage     usage.Usage
+	reported  bool // usage at all
+	first     time.Duration
+	predicted int // cached tokens, by the index; -1 if nothing is known
+}
+
+// prober sends the probe to one rank of a worker.
+type prober struct {
+	*patient
+
+	rank  int
+	model string
+	api   prompt.API
+	body  []byte
+	enc   prompt.Encoding
+	found []Finding
+}
+
+// checkProbe: does a request work from end to end, and is what the engine reports
+// as cached what the index predicted?
+func checkProbe(ctx context.Context, p *patient) []Finding {
+	model := p.model()
+	switch {
+	case !p.opts.Probe:
+		return skipped("not asked for (-probe): a request would cost the engine work")
+	case model == "":
+		return skipped("no model is known")
+	}
+	var found []Finding
+	for rank := range p.worker.Ranks() {
+		one := &prober{patient: p, rank: rank, model: model, api: prompt.Chat}
+		one.run(ctx)
+		if p.worker.Ranks() > 1 {
+			about("rank "+strconv.Itoa(rank), one.found)
+		}
+		found = append(found, one.found...)
+	}
+	return found
+}
+
+func (p *prober) add(f []Finding) { p.found = append(p.found, f...) }
+
+// run sends the same prompt twice.
+func (p *prober) run(ctx context.Context) {
+	counted := 0.0
+	if p.metrics != nil {
+		counted = p.metrics.sum(work(p.engine))
+	}
+	published := p.published()
+	p.compose(ctx)
+	cold, err := p.try(ctx)
+	if errors.Is(err, errUnsupported) { // a model without a chat template
+		p.api = prompt.Completions
+		p.compose(ctx)
+		cold, err = p.try(ctx)
+	}
+	if errors.Is(err, errUnsupported) {
+		p.add(skipped("%s takes neither chats nor completions", p.model))
+		return
+	}
+	if err != nil {
+		p.add(fault("the first request fails: "+err.Error(), requestAdvice))
+		return
+	}
+	delay, heard := p.listen(ctx, published)
+	warm, err := p.try(ctx)
+	if err != nil {
+		p.add(fault("the second request fails: "+err.Error(), requestAdvice))
+		return
+	}
+	p.judgeUsage(&cold, &warm)
+	p.judgeEvents(ctx, delay, heard)
+	p.judgeMetrics(ctx, counted)
+	if cold.first > slow {
+		p.add(warning(fmt.Sprintf("the first token took %s", show(cold.first)), "The engine is loaded, or slow: see its own metrics."))
+	}
+	p.summarise(&cold, &warm, delay)
+}
+
+const requestAdvice = "Send the engine a request by hand and look into its log: this concerns every client."
+
+// compose writes the prompt and finds out its token ids.
+func (p *prober) compose(ctx context.Context) {
+	block := usualBlock
+	for _, known := range []int{p.member.BlockSize(), p.blockSize()} {
+		if known > 0 {
+			block = known
+		}
+	}
+	// A word is a token at the least.
+	sentences := 1 + probeBlocks*block/len(strings.Fields(sentence))
+	text := "Visit " + nonce() + ". " + strings.Repeat(sentence, sentences)
+	if room := p.member.MaxModelLen(p.model); room > 0 && len(text) > 2*room { // a token of English has some four characters
+		text = text[:2*room]
+	}
+	request := map[string]any{
+		"model": p.model, "max_tokens": probeOutput, "temperature": 0, "stream": true,
+		"stream_options": map[string]any{"include_usage": true},
+	}
+	if p.api == prompt.Chat {
+		request["messages"] = []map[string]string{{"role": "user", "content": text}}
+	} else {
+		request["prompt"] = text
+	}
+	p.body, _ = json.Marshal(request) // strings and numbers can't fail
+	if p.encoder == nil {
+		o := prompt.Options{Client: p.client, Deadline: p.opts.ask()}
+		if p.proven[p.model] {
+			o.Sources = []prompt.Source{p.files.models[p.model].source}
+		}
+		p.encoder = prompt.NewEncoder(o)
+	}
+	p.enc, _ = p.encoder.Encode(ctx, &prompt.Request{ // the body is well-formed
+		API: p.api, Model: p.model, Body: p.body, Engine: p.promptEngine(),
+	})
+}
+
+// nonce is a word that no earlier prompt had.
+func nonce() string {
+	const bytes = 6
+	b := make([]byte, bytes)
+	for i := range b {
+		b[i] = byte(rand.Uint32()) //nolint:gosec // it need not be secret
+	}
+	return hex.EncodeToString(b)
+}
+
+// blockSize is what the events say, 0 without any.
+func (p *patient) blockSize() int {
+	if p.streams == nil {
+		return 0
+	}
+	return p.streams.blockSize()
+}
+
+// keys are the prompt's blocks that an engine can reuse; nil if they can't be told.
+func (p *prober) keys() []kvcache.Key {
+	size := p.blockSize()
+	if size == 0 || !p.enc.Source.Exact() {
+		return nil
+	}
+	usable := (len(p.enc.Tokens) - 1) / size * size
+	return kvcache.Hasher{BlockSize: size}.Keys(nil, p.enc.Tokens[:usable], kvcache.Scope{}, nil)
+}
+
+// predict is how many tokens of the prompt the index says are cached, -1 if it can't.
+func (p *prober) predict() int {
+	switch {
+	case p.streams == nil || !p.enc.Source.Exact() || !p.streams.exact(p.rank):
+		return -1
+	case p.blockSize() == 0:
+		return 0 // nothing was published yet
+	}
+	return kvcache.CachedTokens(p.streams.held(p.keys(), p.rank), p.blockSize(), len(p.enc.Tokens), p.worker.Speculative)
+}
+
+// errUnsupported: the engine has no such API for the model.
+var errUnsupported = errors.New("not supported for this model")
+
+// try sends the prompt and reads the answer to its end.
+func (p *prober) try(ctx context.Context) (trial, error) {
+	t := trial{predicted: p.predict()}
+	ctx, cancel := context.WithTimeout(ctx, p.opts.Timeout/requestShare)
+	defer cancel()
+	header := http.Header{}
+	if p.worker.Ranks() > 1 {
+		header.Set("X-Data-Parallel-Rank", strconv.Itoa(p.rank))
+	}
+	began := time.Now()
+	resp, err := p.send(ctx, http.MethodPost, p.api.Path(), p.body, header)
+	if err != nil {
+		return t, err
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode == http.StatusBadRequest || resp.StatusCode == http.StatusNotFound ||
+		resp.StatusCode == http.StatusMethodNotAllowed || resp.StatusCode == http.StatusNotImplemented:
+		return t, fmt.Errorf("status %d: %w", resp.StatusCode, errUnsupported)
+	case resp.StatusCode/100 != 2:
+		return t, fmt.Errorf("status %d", resp.StatusCode)
+	}
+	var reader usage.Reader
+	failed, ended := false, false
+	take := func(e sse.Event) {
+		ended = ended || e.Done()
+		chunk := reader.Read(e.Data)
+		failed = failed || chunk.Has(usage.Failed)
+		if chunk.Has(usage.Content) && t.first == 0 {
+			t.first = time.Since(began)
+		}
+	}
+	if err := readEvents(resp.Body, take); err != nil {
+		return t, fmt.Errorf("the answer breaks off: %w", brief(ctx, err))
+	}
+	t.usage, t.reported = reader.Usage()
+	switch {
+	case failed:
+		return t, errors.New("the answer is an error")
+	case !ended:
+		return t, errors.New("the answer ends too early")
+	}
+	return t, nil
+}
+
+// readEvents gives each event of a stream to take.
+func readEvents(r io.Reader, take func(sse.Event)) error {
+	var scanner sse.Scanner
+	const chunk = 4 << 10
+	buf := make([]byte, chunk)
+	for {
+		n, err := r.Read(buf)
+		scanner.Feed(buf[:n], take)
+		switch {
+		case errors.Is(err, io.EOF):
+			scanner.Flush(take)
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// published counts the messages that are known of.
+func (p *prober) published() int {
+	total := 0
+	if p.streams != nil {
+		for _, one := range p.streams.all {
+			total += one.messages()
+		}
+	}
+	return total
+}
+
+// listen waits for what the first request makes the engine publish: its blocks if
+// they can be told, else anything.
+func (p *prober) listen(ctx context.Context, before int) (delay time.Duration, heard bool) {
+	if !p.connected() {
+		return 0, false
+	}
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	heard = wait(ctx, func() bool {
+		if keys := p.keys(); keys != nil {
+			return p.streams.held(keys, p.rank) >= len(keys)
+		}
+		return !p.enc.Source.Exact() && p.published() > before
+	})
+	return time.Since(began), heard
+}
+
+// connected reports whether the rank's events can come.
+func (p *prober) connected() bool {
+	if p.streams == nil {
+		return false
+	}
+	for _, one := range p.streams.all {
+		if (one.rank < 0 || one.rank == p.rank) && one.follower != nil && one.follower.Problem() == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// judgeUsage compares what the engine reports with what was expected.
+func (p *prober) judgeUsage(cold, warm *trial) {
+	if !warm.reported {
+		p.add(fault("the answer reports no usage", "Let usage through: predictions are checked, and limits are settled, by what engines report."))
+		return
+	}
+	if known := len(p.enc.Tokens); p.enc.Source.Exact() && warm.usage.Prompt() != known {
+		p.add(fault(fmt.Sprintf("the engine counts %d prompt tokens, but by %s there are %d", warm.usage.Prompt(), p.enc.Source, known),
+			"Prompts are not known as the engine computes them, so that blocks are not found: see tokens and files."))
+	}
+	const nothingCached = "cached tokens are not reported, so that predictions can't be checked"
+	switch {
+	case !warm.usage.CachedKnown && p.engine == fleet.EngineVLLM:
+		p.add(warning(nothingCached, "Start vLLM with --enable-prompt-tokens-details."))
+		return
+	case !warm.usage.CachedKnown && p.engine == fleet.EngineSGLang:
+		p.add(warning(nothingCached, "Start SGLang with --enable-cache-report."))
+		return
+	case !warm.usage.CachedKnown:
+		p.add(warning(nothingCached, "Let prompt_tokens_details through, if the engine has it."))
+		return
+	case warm.usage.CacheRead == 0:
+		p.add(fault("nothing was cached of a prompt that had just been computed",
+			"Is prefix caching on? Do other clients push everything out of the cache?"))
+		return
+	}
+	for i, t := range []*trial{cold, warm} {
+		got := 0 // where nothing was cached some engines say nothing
+		if t.usage.CachedKnown {
+			got = t.usage.CacheRead
+		}
+		if t.predicted >= 0 && t.predicted != got {
+			advice := "See events and blocks. On a busy engine run this again: what others do between prediction and answer counts too."
+			if size := p.blockSize(); t.predicted-got == size && !p.worker.Speculative {
+				advice = "One block less is what engines report that draft with EAGLE or MTP: set speculative: true in the fleet file if this one does. " + advice
+			}
+			p.add(fault(fmt.Sprintf("request %d: %d tokens were predicted as cached, the engine reports %d", i+1, t.predicted, got), advice))
+		}
+	}
+}
+
+// judgeEvents says how the events of the first request came.
+func (p *prober) judgeEvents(ctx context.Context, delay time.Duration, heard bool) {
+	if !p.connected() {
+		return
+	}
+	if !heard {
+		for rank := range p.streams.owners {
+			if keys := p.keys(); rank != p.rank && keys != nil && p.streams.held(keys, rank) >= len(keys) {
+				p.add(warning(fmt.Sprintf("the request was sent to rank %d, but rank %d computed it", p.rank, rank),
+					"The engine does not heed X-Data-Parallel-Rank (vLLM up to 0.12), or a proxy drops it: the router can't choose between ranks."))
+				return
+			}
+		}
+		p.add(fault("it completes requests and publishes no KV events of them", "Is this the address of the same engine? vLLM: "+vllmEvents))
+		return
+	}
+	if delay > late {
+		p.add(warning(fmt.Sprintf("events came %s after the answer", show(delay)),
+			"Until they come the router goes by its own bookings. Is the network, or this machine, busy?"))
+	}
+	missed, total := p.missed(ctx)
+	switch {
+	case missed > 0 && missed == total:
+		p.add(fault("events did not arrive until they were replayed", "The engine publishes under another topic than topic in the fleet file, or something between drops them."))
+	case missed > 0:
+		p.add(warning(fmt.Sprintf("%d of %d event messages were lost on their way, and replayed", missed, total), "Is the network, or this machine, busy? hwm in --kv-events-config is the engine's queue for a subscriber."))
+	}
+}
+
+// missed counts the messages since the streams were opened that only a replay
+// brought. The latest may be on their way, so they are waited for a little.
+func (p *prober) missed(ctx context.Context) (missed, total int) {
+	ctx, cancel := context.WithTimeout(ctx, recheck)
+	defer cancel()
+	wait(ctx, func() bool {
+		missed, total = 0, 0
+		for _, one := range p.streams.all {
+			m, t := one.missedSince()
+			missed, total = missed+m, total+t
+		}
+		return missed == 0
+	})
+	return missed, total
+}
+
+// judgeMetrics says whether the metrics noticed.
+func (p *prober) judgeMetrics(ctx context.Context, before float64) {
+	if p.metrics == nil || len(p.metrics.named(work(p.engine))) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	moved := wait(ctx, func() bool {
+		page, _, err := p.readMetrics(ctx)
+		return err == nil && page.sum(work(p.engine)) > before
+	})
+	if !moved {
+		p.add(fault("metrics stand still while requests complete: the router sees a load that is out of date",
+			"Does something between here and the engine cache /metrics, or is it that of another process?"))
+	}
+}
+
+// summarise is what there is to say if nothing is wrong.
+func (p *prober) summarise(cold, warm *trial, delay time.Duration) {
+	facts := Facts{
+		"prompt_tokens": warm.usage.Prompt(), "token_source": p.enc.Source.String(),
+		"cached": []int{cold.usage.CacheRead, warm.usage.CacheRead}, "predicted": []int{cold.predicted, warm.predicted},
+		"ttft_ms": []float64{milliseconds(cold.first), milliseconds(warm.first)},
+	}
+	if len(p.found) > 0 {
+		p.found[0].Facts = facts
+		return
+	}
+	text := fmt.Sprintf("%d tokens sent twice: %d cached, then %d", warm.usage.Prompt(), cold.usage.CacheRead, warm.usage.CacheRead)
+	if warm.predicted >= 0 {
+		text += fmt.Sprintf(", as predicted; events %s after the answer", show(delay))
+		facts["events_ms"] = milliseconds(delay)
+	}
+	text += fmt.Sprintf("; first token after %s, then %s", show(cold.first), show(warm.first))
+	p.add(with(facts, ok("%s", text)))
+}

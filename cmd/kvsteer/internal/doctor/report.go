@@ -1,0 +1,132 @@
+package doctor
+
+import (
+	"slices"
+	"time"
+
+	"github.com/kvsteer/kvsteer/fleet"
+)
+
+// Status is how a check went.
+type Status string
+
+// The statuses, from best to worst.
+const (
+	OK      Status = "ok"
+	Skipped Status = "skipped" // not looked at; the summary says why
+	Warning Status = "warning" // it works, and less well than it could
+	Fault   Status = "fault"   // it does not work
+)
+
+// ReportVersion is Report.Version. It changes when a program that reads reports
+// would have to.
+const ReportVersion = 1
+
+// Report is the outcome for a fleet. Its JSON form is described in docs/doctor.md.
+type Report struct {
+	Version int       `json:"version"`
+	At      time.Time `json:"at"`
+	// Status is the worst of all findings, where Skipped counts as OK.
+	Status Status `json:"status"`
+	Counts Counts `json:"counts"`
+	// Files are findings about the local files of models, which are no worker's.
+	Files   []Finding      `json:"files"`
+	Workers []WorkerReport `json:"workers"`
+}
+
+// Counts are findings by status.
+type Counts struct {
+	OK      int `json:"ok"`
+	Skipped int `json:"skipped"`
+	Warning int `json:"warning"`
+	Fault   int `json:"fault"`
+}
+
+// WorkerReport is the outcome for a worker.
+type WorkerReport struct {
+	Name string `json:"name"`
+	URL  string `json:"url"`
+	// Engine is the kind of engine, "" if it could not be found out. Version is what
+	// it says of itself.
+	Engine  fleet.Engine `json:"engine"`
+	Version string       `json:"engine_version"`
+	Status  Status       `json:"status"`
+	Checks  []Finding    `json:"checks"`
+}
+
+// Finding is one thing that was looked at.
+type Finding struct {
+	// Check is the name of the check; Subject what of the worker it is about where
+	// there are several: an address, a model, a rank.
+	Check   string `json:"check"`
+	Subject string `json:"subject,omitempty"`
+	Status  Status `json:"status"`
+	// Summary says what was seen, Advice what to do if that is not as it should be.
+	Summary string `json:"summary"`
+	Advice  string `json:"advice,omitempty"`
+	// Facts are the numbers behind it, for programs.
+	Facts Facts `json:"facts,omitempty"`
+}
+
+// Facts are values by name.
+type Facts map[string]any
+
+// about sets the subject of findings.
+func about(subject string, found []Finding) []Finding {
+	for i := range found {
+		found[i].Subject = subject
+	}
+	return found
+}
+
+// with adds facts to a check's only finding.
+func with(facts Facts, found []Finding) []Finding {
+	found[0].Facts = facts
+	return found
+}
+
+func newReport(at time.Time, files []Finding, patients []*patient) *Report {
+	r := &Report{Version: ReportVersion, At: at.UTC().Truncate(time.Second), Files: files, Workers: []WorkerReport{}}
+	all := slices.Clone(files)
+	for _, p := range patients {
+		r.Workers = append(r.Workers, WorkerReport{
+			Name: p.worker.Name, URL: p.worker.URL, Engine: p.engine, Version: p.version,
+			Status: worst(OK, p.found), Checks: p.found,
+		})
+		all = append(all, p.found...)
+	}
+	r.Status = worst(OK, all)
+	r.Counts.add(all)
+	return r
+}
+
+func (c *Counts) add(found []Finding) {
+	for i := range found {
+		switch found[i].Status {
+		case OK:
+			c.OK++
+		case Skipped:
+			c.Skipped++
+		case Warning:
+			c.Warning++
+		case Fault:
+			c.Fault++
+		default:
+		}
+	}
+}
+
+// worst is the worst of a status and those of findings.
+func worst(s Status, found []Finding) Status {
+	for i := range found {
+		switch found[i].Status {
+		case Fault:
+			return Fault
+		case Warning:
+			s = Warning
+		case OK, Skipped:
+		default:
+		}
+	}
+	return s
+}
