@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/cmd/kvsteer/internal/simulate"
 	"github.com/kvsteer/kvsteer/internal/sim"
 )
@@ -27,11 +28,12 @@ type simulation struct {
 	warmup, cooldown, slo time.Duration
 	limit                 int
 
-	workers, cacheTokens, blockSize, budget, maxRunning int
-	prefillRate                                         float64
-	slow                                                string
-	loss                                                float64
-	delay, stale                                        time.Duration
+	workers, prefills, decodes                 int
+	cacheTokens, blockSize, budget, maxRunning int
+	prefillRate, transferRate                  float64
+	slow                                       string
+	loss, failures                             float64
+	delay, stale                               time.Duration
 
 	seed   uint64
 	repeat int
@@ -46,18 +48,46 @@ const simulateUsage = `usage: kvsteer simulate [flags]
 Runs a fleet of model engines in virtual time and compares routing rules. What
 it prints is a simulation, not a measurement of any engine.
 
-Workloads: shared-prefix, multi-turn, control, hot-prefix, agents, or a JSONL file
-(timestamp in ms, input_length, output_length, hash_ids of 512-token blocks:
-Mooncake's format).
+Workloads: shared-prefix, multi-turn, control, hot-prefix, agents, long-prompts, or a
+JSONL file (timestamp in ms, input_length, output_length, hash_ids of 512-token
+blocks: Mooncake's format). Requests arrive at the times of the trace, at random with
+-rate, or from -concurrency users who each wait for an answer; all but a trace need
+one of the two.
 
-Rules: all below, kvsteer-queue, and bound-fifo. kvsteer is this library as it
-comes, kvsteer-queue the same with WithQueue. kvsteer:NAME=VALUE+NAME=VALUE tries
-out others: constant, running, most and waiting are the weights of a request's own
-prefill as a cost to others (docs/routing.md); progress=0 counts work ahead as a
-whole until it is done; oracle=1 predicts by the engines' true state; queue=1
-holds requests in the router while workers are busy, with hold and aging in
-seconds. random, round-robin, least-requests, power-of-two, session-hash, sglang,
-llm-d and dynamo are what others do, with the same knowledge of caches and load.
+Rules: kvsteer is this library as it comes, kvsteer-queue the same with WithQueue.
+kvsteer:NAME=VALUE+NAME=VALUE tries out others: constant, running, most, waiting and
+wanting are the weights of a request's own prefill as a cost to others
+(docs/routing.md); progress=0 counts work ahead as a whole until it is done; oracle=1
+predicts by the engines' true state; queue=1 holds requests in the router while
+workers are busy, with hold and aging in seconds. random, round-robin,
+least-requests, power-of-two, session-hash, sglang, llm-d and dynamo are what others
+do, with the same knowledge of caches and load. lowest-ttft sees the engines' true
+state. bound is no router: one cache and one queue for all workers, the shortest
+prompt first; bound-fifo is the same, first come first served.
+
+A fleet file lists workers, equal ones with a count; all fields can be left out:
+
+  workers:
+    - {count: 4, role: prefill, class: h100, prefill_rate: 20000, cache_tokens: 1000000}
+    - {count: 4, role: decode, class: h100, prefill_rate: 20000, cache_tokens: 1000000}
+    - {class: l40s, speed: 0.5, token_budget: 8192, max_running: 128, block_size: 16,
+       outages: [{at: 2m, for: 30s}]}
+  transfer_rate: 200000 # tokens a second from one that computes prompts
+
+A worker with the role prefill computes prompts for those with the role decode, and
+nothing else; without a role it serves whole requests. bound and lowest-ttft know no
+roles; the rules of other systems choose among the workers of each role for all
+prompts, kvsteer has those computed elsewhere for which that is faster.
+
+Examples:
+
+  kvsteer simulate -rate 0.5
+  kvsteer simulate -workload multi-turn -concurrency 8,16,32 -rules random,kvsteer -plot out
+  kvsteer simulate -workload trace.jsonl -workers 8 -prefill-rate 12000 -cache-tokens 1000000
+  kvsteer simulate -workload trace.jsonl -fleet fleet.yaml -seed 7 -repeat 3 -json
+  kvsteer simulate -workload long-prompts -rate 2 -workers 8 -prefill-workers 4 -decode-workers 4
+
+Flags:
 
 `
 
@@ -68,18 +98,23 @@ func (o *simulation) flags(stderr io.Writer) *flag.FlagSet {
 		fmt.Fprint(stderr, simulateUsage)
 		f.PrintDefaults()
 	}
-	f.StringVar(&o.workload, "workload", "shared-prefix", "shared-prefix, multi-turn, control, hot-prefix, agents, or a trace `file`")
-	f.StringVar(&o.rules, "rules", strings.Join(simulate.RuleNames(), ","), "the rules to compare, comma-separated")
+	f.StringVar(&o.workload, "workload", "shared-prefix", "the `name` of a workload, or the file of a trace")
+	f.StringVar(&o.rules, "rules", "", "the `rules` to compare, comma-separated (default: "+strings.Join(simulate.RuleNames(), ",")+
+		", as far as they know what the fleet is like)")
 	f.Float64Var(&o.rate, "rate", 0, "Poisson arrivals, `requests` a second")
 	f.StringVar(&o.concurrency, "concurrency", "", "closed loop with so many `users`; a list makes a sweep")
 	f.Float64Var(&o.speed, "speed", 1, "run a trace's arrivals so many times as fast")
 	f.DurationVar(&o.duration, "duration", 0, "how long requests come in (default: the whole trace, else 345s)")
-	f.DurationVar(&o.warmup, "warmup", -1, "don't measure requests of the beginning (default: 0 for a trace, else 60s)")
-	f.DurationVar(&o.cooldown, "cooldown", -1, "don't measure requests of the end (default: 0 for a trace, else 45s)")
+	o.warmup, o.cooldown = -1, -1
+	f.Func("warmup", "`time` at the beginning of which requests aren't measured (default: 0 for a trace, else 60s)", span(&o.warmup))
+	f.Func("cooldown", "`time` at the end of which requests aren't measured (default: 0 for a trace, else 45s)", span(&o.cooldown))
 	f.DurationVar(&o.slo, "slo", 0, "time to first token of a good request (default: 4s for multi-turn, else 8s)")
 	f.IntVar(&o.limit, "limit", 0, "read so many `requests` of a trace (0: all)")
 	f.StringVar(&o.fleetFile, "fleet", "", "YAML `file` that describes the workers; instead of the flags below")
 	f.IntVar(&o.workers, "workers", 3, "number of workers")
+	f.IntVar(&o.prefills, "prefill-workers", 0, "so `many` of them only compute prompts, for")
+	f.IntVar(&o.decodes, "decode-workers", 0, "so `many`, which go on from there")
+	f.Float64Var(&o.transferRate, "transfer-rate", 0, "`tokens` a second that are handed over (0: that of the fleet, or 200,000)")
 	f.IntVar(&o.cacheTokens, "cache-tokens", 0, "KV cache of each in `tokens` (0: 196,608)")
 	f.Float64Var(&o.prefillRate, "prefill-rate", 0, "prefill `tokens` a second of each (0: about 2,600, a 27B model in FP8 on an L40S)")
 	f.IntVar(&o.blockSize, "block-size", 0, "`tokens` of a block (0: 512 for a trace, else 16)")
@@ -87,6 +122,7 @@ func (o *simulation) flags(stderr io.Writer) *flag.FlagSet {
 	f.IntVar(&o.maxRunning, "max-running", 0, "most `requests` in a batch (0: 256)")
 	f.StringVar(&o.slow, "slow", "", "make the first worker slower: a `factor` such as 3")
 	f.Float64Var(&o.loss, "event-loss", 0, "share of KV events that never arrive, 0 to 1")
+	f.Float64Var(&o.failures, "failures", 0, "share of requests that a worker answers with an error, 0 to 1; another is tried")
 	f.DurationVar(&o.delay, "event-delay", 0, "how long KV events take")
 	f.DurationVar(&o.stale, "stale", 0, "time between two looks at the engines' metrics (0: always the latest)")
 	f.Uint64Var(&o.seed, "seed", 1, "seed of everything random")
@@ -112,9 +148,11 @@ func runSimulate(ctx context.Context, args []string, stdout, stderr io.Writer) i
 		fmt.Fprintf(stderr, "kvsteer simulate: unexpected argument %q\n", f.Arg(0))
 		return exitUsage
 	}
-	if o.loss < 0 || o.loss > 1 {
-		fmt.Fprintf(stderr, "kvsteer simulate: -event-loss %v: want a share, 0 to 1\n", o.loss)
-		return exitUsage
+	for name, share := range map[string]float64{"event-loss": o.loss, "failures": o.failures} {
+		if !(share >= 0 && share <= 1) {
+			fmt.Fprintf(stderr, "kvsteer simulate: -%s %v: want a share, 0 to 1\n", name, share)
+			return exitUsage
+		}
 	}
 	if err := o.run(ctx, stdout, stderr); err != nil {
 		fmt.Fprintf(stderr, "kvsteer simulate: %v\n", err)
@@ -149,14 +187,12 @@ func (o *simulation) run(ctx context.Context, stdout, stderr io.Writer) error {
 
 // measure runs what the flags say.
 func (o *simulation) measure(ctx context.Context, stderr io.Writer) ([]point, error) {
-	names := strings.Split(o.rules, ",")
-	for i := range names {
-		names[i] = strings.TrimSpace(names[i])
-		if _, err := simulate.NewRule(names[i], o.seed); err != nil {
-			return nil, err
-		}
+	fleet, err := o.fleet()
+	if err != nil {
+		return nil, err
 	}
-	specs, err := o.fleet()
+	specs := fleet.Workers
+	names, err := o.names(fleet)
 	if err != nil {
 		return nil, err
 	}
@@ -168,12 +204,12 @@ func (o *simulation) measure(ctx context.Context, stderr io.Writer) ([]point, er
 	if err != nil {
 		return nil, err
 	}
-	cfg := o.config(specs, workload().Trace)
+	cfg := o.config(fleet, workload().Trace)
 	if o.repeat < 1 {
 		return nil, errors.New("-repeat must be at least 1")
 	}
 
-	bar := newBar(stderr, len(points)*len(names)*o.repeat)
+	bar := newBar(stderr, len(points)*len(names)*o.repeat, length(cfg, workload()))
 	defer bar.done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -190,13 +226,15 @@ func (o *simulation) measure(ctx context.Context, stderr io.Writer) ([]point, er
 					defer func() { <-slots }()
 					c := cfg
 					c.Concurrency, c.Seed = points[p].concurrency, o.seed+uint64(k)
+					var done func()
+					c.Progress, done = bar.run()
 					r, err := o.one(ctx, c, name, workload)
 					if err != nil {
 						cancel(fmt.Errorf("%s: %w", name, err))
 						return
 					}
 					all[p][n][k] = r
-					bar.step()
+					done()
 				})
 			}
 		}
@@ -219,7 +257,7 @@ func (o *simulation) one(
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	rule, err := simulate.NewRule(name, c.Seed)
+	rule, err := newRule(c.Workers, name, c.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -249,6 +287,8 @@ func (o *simulation) synthetic() func(int, *rand.Rand) *simulate.Workload {
 		return simulate.HotPrefix
 	case "agents":
 		return simulate.Agents
+	case "long-prompts":
+		return simulate.LongPrompts
 	default:
 		return nil
 	}
@@ -296,42 +336,17 @@ func (o *simulation) workloads(blockSize int) (func() *simulate.Workload, error)
 	return func() *simulate.Workload { return simulate.Trace(name, calls) }, nil
 }
 
-func (o *simulation) fleet() ([]simulate.WorkerSpec, error) {
-	if o.fleetFile != "" {
-		f, err := os.Open(o.fleetFile)
-		if err != nil {
-			return nil, fmt.Errorf("the fleet: %w", err)
-		}
-		defer f.Close() //nolint:errcheck // it was only read
-		return simulate.ReadFleet(f)
-	}
-	s := simulate.WorkerSpec{
-		Count: o.workers, PrefillRate: o.prefillRate, CacheTokens: o.cacheTokens, BlockSize: o.blockSize,
-		TokenBudget: o.budget, MaxRunning: o.maxRunning,
-	}
-	if o.workers < 1 {
-		return nil, errors.New("-workers must be at least 1")
-	}
-	if o.slow == "" {
-		return []simulate.WorkerSpec{s}, nil
-	}
-	factor, err := strconv.ParseFloat(o.slow, 64)
-	if err != nil || factor <= 0 {
-		return nil, fmt.Errorf("-slow takes a factor above 0, not %q", o.slow)
-	}
-	lame := s
-	lame.Count, lame.Speed = 1, 1/factor
-	if s.Count--; s.Count == 0 {
-		return []simulate.WorkerSpec{lame}, nil
-	}
-	return []simulate.WorkerSpec{lame, s}, nil
-}
-
-func (o *simulation) config(specs []simulate.WorkerSpec, trace bool) simulate.Config {
+func (o *simulation) config(f *simulate.Fleet, trace bool) simulate.Config {
 	c := simulate.Config{
-		Workers: specs, Rate: o.rate, Speed: o.speed, Duration: o.duration,
+		Workers: f.Workers, TransferRate: f.TransferRate, Rate: o.rate, Speed: o.speed, Duration: o.duration,
 		Warmup: max(o.warmup, 0), Cooldown: max(o.cooldown, 0),
-		Faults: simulate.Faults{EventLoss: o.loss, EventDelay: o.delay, Stale: o.stale},
+		Faults: simulate.Faults{EventLoss: o.loss, EventDelay: o.delay, Stale: o.stale, Failures: o.failures},
+	}
+	if o.transferRate > 0 {
+		c.TransferRate = o.transferRate
+	}
+	if c.TransferRate <= 0 {
+		c.TransferRate = kvsteer.DefaultTransferRate
 	}
 	if trace {
 		return c
@@ -347,6 +362,26 @@ func (o *simulation) config(specs []simulate.WorkerSpec, trace bool) simulate.Co
 		c.Cooldown = min(45*time.Second, c.Duration/4)
 	}
 	return c
+}
+
+// length is how long requests come in.
+func length(c simulate.Config, w *simulate.Workload) time.Duration {
+	if c.Duration > 0 {
+		return c.Duration
+	}
+	return time.Duration(float64(w.Last) / c.Speed)
+}
+
+// span reads a time that isn't negative into at.
+func span(at *time.Duration) func(string) error {
+	return func(s string) error {
+		d, err := time.ParseDuration(s)
+		if err == nil && d < 0 {
+			err = errors.New("it can't be negative")
+		}
+		*at = d
+		return err
+	}
 }
 
 // points are the loads to simulate.

@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"strings"
-	"sync"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/kvsteer/kvsteer/cmd/kvsteer/internal/simulate"
@@ -28,6 +26,9 @@ func mean(runs []*simulate.Result) *simulate.Result {
 		func(r *simulate.Result) *float64 { return &r.Goodput },
 		func(r *simulate.Result) *float64 { return &r.PredictionError },
 		func(r *simulate.Result) *float64 { return &r.Covered },
+		func(r *simulate.Result) *float64 { return &r.Pauses },
+		func(r *simulate.Result) *float64 { return &r.Relayed },
+		func(r *simulate.Result) *float64 { return &r.Failed },
 	} {
 		sum := 0.0
 		for _, r := range runs {
@@ -70,63 +71,31 @@ func (o *simulation) table(w io.Writer, p point) error {
 	}
 	fmt.Fprintf(w, ": %d requests measured. lowest-ttft sees the engines' true state; bound is no router.\n\n", p.results[0].Requests)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight) //nolint:mnd // two spaces between columns
-	fmt.Fprintln(t, "router\tTTFT mean s\tp50\tp90\tp95\tp99\tITL p50 ms\tE2E p50 s\thit %\tgood/min\tMdAPE %\tp90 covers %\t")
+	relayed := slices.ContainsFunc(p.results, func(r *simulate.Result) bool { return r.Relayed > 0 })
+	failed := slices.ContainsFunc(p.results, func(r *simulate.Result) bool { return r.Failed > 0 })
+	fmt.Fprint(t, "router\tTTFT mean s\tp50\tp90\tp95\tp99\tITL p50 ms\tpauses p99 ms\tE2E p50 s\thit %\tgood/min\tMdAPE %\tp90 covers %\t")
+	if relayed {
+		fmt.Fprint(t, "two workers %\t")
+	}
+	if failed {
+		fmt.Fprint(t, "failed %\t")
+	}
+	fmt.Fprintln(t)
 	for _, r := range p.results {
 		predicted, covered := "-", "-"
 		if r.PredictionError > 0 {
 			predicted, covered = fmt.Sprintf("%.1f", percent*r.PredictionError), fmt.Sprintf("%.1f", percent*r.Covered)
 		}
-		fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f\t%.2f\t%.1f\t%.1f\t%s\t%s\t\n", r.Router,
-			r.Mean, r.P50, r.P90, r.P95, r.P99, r.ITL, r.E2E, percent*r.HitRate, r.Goodput, predicted, covered)
+		fmt.Fprintf(t, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.1f\t%.0f\t%.2f\t%.1f\t%.1f\t%s\t%s\t", r.Router,
+			r.Mean, r.P50, r.P90, r.P95, r.P99, r.ITL, r.Pauses, r.E2E, percent*r.HitRate, r.Goodput, predicted, covered)
+		if relayed {
+			fmt.Fprintf(t, "%.1f\t", percent*r.Relayed)
+		}
+		if failed {
+			fmt.Fprintf(t, "%.2f\t", percent*r.Failed)
+		}
+		fmt.Fprintln(t)
 	}
 	fmt.Fprintln(t)
 	return t.Flush()
-}
-
-// bar shows on a terminal how many runs are done.
-type bar struct {
-	w     io.Writer
-	total int
-	mu    sync.Mutex
-	ready int
-	ended bool
-}
-
-// newBar returns a bar that stays silent unless w is a terminal.
-func newBar(w io.Writer, total int) *bar {
-	b := &bar{total: total}
-	if f, ok := w.(*os.File); ok {
-		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-			b.w = w
-		}
-	}
-	b.show()
-	return b
-}
-
-const barWidth = 40
-
-func (b *bar) show() {
-	if b.w == nil || b.ended {
-		return
-	}
-	full := barWidth * b.ready / max(b.total, 1)
-	fmt.Fprintf(b.w, "\r[%s%s] %d of %d runs", strings.Repeat("#", full), strings.Repeat(" ", barWidth-full), b.ready, b.total)
-}
-
-func (b *bar) step() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.ready++
-	b.show()
-}
-
-// done clears the bar.
-func (b *bar) done() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.w != nil && !b.ended {
-		fmt.Fprintf(b.w, "\r%s\r", strings.Repeat(" ", barWidth+30)) //nolint:mnd // the bar and its figures
-	}
-	b.ended = true
 }

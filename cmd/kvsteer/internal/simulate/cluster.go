@@ -5,31 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/kvsteer/kvsteer/internal/sim"
 	"github.com/kvsteer/kvsteer/kvcache"
 )
-
-// Job is a call on its way.
-type Job struct {
-	Call *Call
-	// Arrived is when the call came, Sent when it went to a worker.
-	Arrived, Sent time.Duration
-
-	rest   []*Call // the session's later calls
-	turn   int     // how many came before
-	closed bool    // a user of the closed loop waits for it
-	keys   []kvcache.Key
-	req    sim.Request
-	worker int
-	cached int // tokens, as the router expected
-	work   int // tokens to compute, as the router expected
-	pairs  int64
-	first  time.Duration
-	note   any // the rule's own
-}
 
 // Faults go wrong on purpose. The zero value is none.
 type Faults struct {
@@ -40,12 +22,18 @@ type Faults struct {
 	// Stale is the time between two looks at what engines report; 0 is always the
 	// latest.
 	Stale time.Duration
+	// Failures is the share of requests that a worker answers with an error at once,
+	// 0 to 1. Then another is tried, as the router does.
+	Failures float64
 }
 
 // Config is a run.
 type Config struct {
 	Workers []WorkerSpec
-	Faults  Faults
+	// TransferRate is the tokens a second whose KV a worker fetches from the one that
+	// has computed them, whatever else is on its way. 0 takes no time. Rules know it.
+	TransferRate float64
+	Faults       Faults
 	// Rate is the calls a second, Poisson; Concurrency is the users of a closed
 	// loop. Exactly one is set unless the workload is a trace; then Speed is by how
 	// much it runs faster, 0 meaning 1.
@@ -69,6 +57,8 @@ const (
 	streamArrival
 	streamFaults
 	streamRule
+	streamFailures
+	streamDecode
 )
 
 func stream(seed uint64, which uint64) *rand.Rand {
@@ -77,13 +67,17 @@ func stream(seed uint64, which uint64) *rand.Rand {
 
 // worker is an engine and whether a step of it is under way.
 type worker struct {
+	spec   *WorkerSpec
 	engine *sim.Engine
+	life   int // counts restarts
+	down   bool
 	step   *sim.Step // nil between steps
 	ends   time.Duration
 	events []notice // of the step
-	// prefilling are the requests without a first token, context is the tokens of
-	// those with one.
-	prefilling []*Job
+	legs   []*Leg   // that the engine has
+	// prefilling are those without a first token, context is the tokens of those with
+	// one.
+	prefilling []*Leg
 	context    int
 }
 
@@ -99,6 +93,8 @@ type cluster struct {
 	now      time.Duration
 	agenda   agenda
 	workers  []worker
+	views    []View // of all workers
+	some     []View // of those that a call may go to
 	index    *kvcache.Index
 	owners   []kvcache.Owner
 	hits     []kvcache.Hit
@@ -106,8 +102,9 @@ type cluster struct {
 	waiting  []*Job
 	arrivals *rand.Rand
 	faults   *rand.Rand
+	failures *rand.Rand
 	closing  bool
-	live     int
+	live     int           // calls that have not ended
 	reported time.Duration // when engines last reported
 	out      recorder
 
@@ -155,8 +152,11 @@ func (c *cluster) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if c.live != 0 || len(c.waiting) != 0 {
-		return fmt.Errorf("%d requests never finished", c.live+len(c.waiting))
+	if slices.ContainsFunc(c.workers, func(w worker) bool { return w.down }) {
+		c.abandon()
+	}
+	if c.live != 0 {
+		return fmt.Errorf("%d requests never finished", c.live)
 	}
 	return nil
 }
@@ -178,9 +178,12 @@ func newCluster(cfg Config, w *Workload, rule Rule) (*cluster, error) {
 	if !w.Trace && cfg.Rate == 0 && cfg.Concurrency == 0 {
 		return nil, errors.New("the workload has no times of its own: a rate or a concurrency is needed, for example -rate 4 or -concurrency 16")
 	}
+	if err := fits(cfg, rule); err != nil {
+		return nil, err
+	}
 	c := &cluster{
 		cfg: cfg, workload: w, rule: rule,
-		arrivals: stream(cfg.Seed, streamArrival), faults: stream(cfg.Seed, streamFaults),
+		arrivals: stream(cfg.Seed, streamArrival), faults: stream(cfg.Seed, streamFaults), failures: stream(cfg.Seed, streamFailures),
 	}
 	c.index = kvcache.NewIndex(kvcache.Options{
 		MaxBytes: indexBytes, Now: func() time.Time { return epoch.Add(c.now) },
@@ -199,25 +202,48 @@ func newCluster(cfg Config, w *Workload, rule Rule) (*cluster, error) {
 		name := "worker-" + strconv.Itoa(i)
 		owner := c.index.Join(name)
 		c.index.SetTrust(owner, kvcache.Exact)
-		c.workers = append(c.workers, worker{engine: e})
+		c.workers = append(c.workers, worker{spec: s, engine: e})
 		c.owners = append(c.owners, owner)
 		blocks += e.Config().Blocks
-		c.state.Workers = append(c.state.Workers, View{
-			index: i, Name: name, Class: s.Class, Owner: owner, BlockSize: s.BlockSize, CapacityBlocks: e.Config().Blocks,
-			Live: map[uint64]int{},
+		c.views = append(c.views, View{
+			index: i, Name: name, Class: s.Class, Role: s.Role, Owner: owner, BlockSize: s.BlockSize, CapacityBlocks: e.Config().Blocks,
+			Live: map[uint64]int{}, Up: true,
 		})
 	}
 	if pooled {
 		c.pool = newPool(blocks)
 	}
 	c.hits = make([]kvcache.Hit, len(specs))
-	c.state.Index, c.state.cluster = c.index, c
+	c.state.Index, c.state.TransferRate, c.state.Workers, c.state.cluster = c.index, cfg.TransferRate, c.views, c
 	c.out.window(cfg.Warmup, cfg.Duration-cfg.Cooldown, cfg.Duration > 0)
 	return c, nil
 }
 
+// fits reports rules that know nothing of what the fleet is like.
+func fits(cfg Config, rule Rule) error {
+	_, relays := rule.(Relayer)
+	_, pooled := rule.(*Bound)
+	steer, is := rule.(*Steer)
+	switch split, fails := Split(cfg.Workers), cfg.Faults.Failures > 0 || Fails(cfg.Workers); {
+	case split && (!relays || is && steer.Truth):
+		return errors.New("the rule knows no workers of separate roles")
+	case fails && pooled:
+		return errors.New("the bound is of workers that don't fail")
+	default:
+		return nil
+	}
+}
+
 // start plans what begins by itself.
 func (c *cluster) start() {
+	for i := range c.workers {
+		for _, o := range c.workers[i].spec.Outages {
+			c.agenda.plan(event{at: o.At, kind: crash, worker: i})
+			if o.For > 0 {
+				c.agenda.plan(event{at: o.At + o.For, kind: restart, worker: i})
+			}
+		}
+	}
 	if c.cfg.Faults.Stale > 0 {
 		c.agenda.plan(event{at: c.cfg.Faults.Stale, kind: report})
 	}
@@ -273,16 +299,30 @@ func (c *cluster) happen(e *event) error {
 		}
 		return c.admit(j)
 	case step:
-		return c.stepDone(e.worker)
+		if e.life == c.workers[e.worker].life {
+			return c.stepDone(e.worker)
+		}
 	case publish:
-		c.apply(c.owners[e.worker], e.batch)
+		if e.life == c.workers[e.worker].life {
+			c.apply(c.views[e.worker].Owner, e.batch)
+		}
 	case report:
 		for i := range c.workers {
 			c.scrape(i)
 		}
-		if c.live > 0 || len(c.waiting) > 0 || !c.closing && len(c.agenda.events) > 0 {
+		if c.live > 0 || !c.closing && len(c.agenda.events) > 0 {
 			c.agenda.plan(event{at: c.now + c.cfg.Faults.Stale, kind: report})
 		}
+	case fetched:
+		return c.arrived(e.leg, e.by)
+	case expire:
+		return c.release(e.by)
+	case crash:
+		return c.crash(e.worker)
+	case restart:
+		return c.restart(e.worker)
+	case user:
+		c.user()
 	}
 	return nil
 }

@@ -13,6 +13,11 @@ const (
 	step                // a worker's step ends
 	publish             // KV events reach the router
 	report              // the router scrapes the engines
+	fetched             // the KV of a computed prompt is where it was fetched
+	expire              // nobody has come for it
+	crash               // a worker goes down
+	restart             // and comes back
+	user                // a user of the closed loop begins anew
 )
 
 // event is something to come. Events of one instant happen in the order in which
@@ -23,7 +28,10 @@ type event struct {
 	kind  kind
 
 	worker int
+	life   int // of the worker: what was planned for another one does not happen
 	job    *Job
+	leg    *Leg // that has fetched
+	by     *Leg // whose KV it is
 	batch  []notice
 }
 

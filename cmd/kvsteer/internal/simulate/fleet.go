@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/internal/sim"
 )
 
@@ -33,26 +36,53 @@ type WorkerSpec struct {
 	TokenBudget int `yaml:"token_budget"`
 	// MaxRunning is the most requests in a batch; 0 means 256.
 	MaxRunning int `yaml:"max_running"`
+	// Role is "prefill" for workers that compute prompts for others, "decode" for
+	// those that can go on from there, "" for those that serve whole requests.
+	Role fleet.Role `yaml:"role"`
+	// Outages are when it crashes, each after the one before has ended.
+	Outages []Outage `yaml:"outages"`
+}
+
+// Outage is a crash: what is there fails, and the cache is lost.
+type Outage struct {
+	// At is when it begins, For how long nobody answers; 0 is for good.
+	At  time.Duration `yaml:"at"`
+	For time.Duration `yaml:"for"`
+}
+
+// Fleet is what a description file says.
+type Fleet struct {
+	Workers []WorkerSpec `yaml:"workers"`
+	// TransferRate is [Config.TransferRate].
+	TransferRate float64 `yaml:"transfer_rate"`
+}
+
+// Split reports whether some workers compute prompts for others.
+func Split(specs []WorkerSpec) bool {
+	return slices.ContainsFunc(specs, func(s WorkerSpec) bool { return s.Role == fleet.RolePrefill })
+}
+
+// Fails reports whether some workers crash.
+func Fails(specs []WorkerSpec) bool {
+	return slices.ContainsFunc(specs, func(s WorkerSpec) bool { return len(s.Outages) > 0 })
 }
 
 // maxWorkers bounds a fleet: each worker has a cache of its own to simulate.
 const maxWorkers = 4096
 
-// ReadFleet reads a YAML list of workers under the key workers.
-func ReadFleet(r io.Reader) ([]WorkerSpec, error) {
+// ReadFleet reads a YAML list of workers under the key workers, and transfer_rate.
+func ReadFleet(r io.Reader) (*Fleet, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
 		return nil, fmt.Errorf("reading the fleet: %w", err)
 	}
-	var doc struct {
-		Workers []WorkerSpec `yaml:"workers"`
-	}
+	doc := new(Fleet)
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
-	if err := dec.Decode(&doc); err != nil {
+	if err := dec.Decode(doc); err != nil {
 		return nil, fmt.Errorf("reading the fleet: %w", err)
 	}
-	return doc.Workers, nil
+	return doc, nil
 }
 
 // expand returns one spec per worker with the defaults filled in.
@@ -62,6 +92,9 @@ func expand(specs []WorkerSpec) ([]WorkerSpec, error) {
 		if s.Count < 0 || s.PrefillRate < 0 || s.Speed < 0 || s.CacheTokens < 0 || s.BlockSize < 0 ||
 			s.TokenBudget < 0 || s.MaxRunning < 0 || math.IsNaN(s.PrefillRate+s.Speed) || math.IsInf(s.PrefillRate+s.Speed, 0) {
 			return nil, errors.New("a worker's figures can't be negative")
+		}
+		if err := s.checkOutages(); err != nil {
+			return nil, err
 		}
 		if s.BlockSize == 0 {
 			s.BlockSize = sim.DefaultBlockSize
@@ -87,12 +120,35 @@ func expand(specs []WorkerSpec) ([]WorkerSpec, error) {
 	if len(all) == 0 {
 		return nil, errors.New("the fleet has no workers")
 	}
+	answers := false
 	for _, s := range all {
 		if s.BlockSize != all[0].BlockSize {
 			return nil, errors.New("all workers must have the same block size")
 		}
+		switch s.Role {
+		case fleet.RoleWhole, fleet.RoleDecode:
+			answers = true
+		case fleet.RolePrefill:
+		default:
+			return nil, fmt.Errorf("a worker's role is %q or %q or not given, not %q", fleet.RolePrefill, fleet.RoleDecode, s.Role)
+		}
+	}
+	if !answers {
+		return nil, errors.New("all workers only compute prompts: some must decode")
 	}
 	return all, nil
+}
+
+// checkOutages reports outages that are out of order.
+func (s *WorkerSpec) checkOutages() error {
+	var up time.Duration
+	for i, o := range s.Outages {
+		if o.At < up || o.For < 0 || o.For == 0 && i+1 < len(s.Outages) {
+			return errors.New("a worker's outages must follow each other")
+		}
+		up = o.At + o.For
+	}
+	return nil
 }
 
 // timing is the cost of the worker's steps.

@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/kvsteer/kvsteer/internal/sim"
 	"github.com/kvsteer/kvsteer/kvcache"
@@ -12,25 +13,46 @@ import (
 func (c *cluster) admit(j *Job) error {
 	j.Arrived = c.now
 	c.out.arrived(c.now)
-	bs := c.state.Workers[0].BlockSize
-	full := min(j.Call.Prompt/bs, len(j.Call.Blocks))
-	c.tokens = tokensOf(c.tokens[:0], j.Call.Blocks[:full])
-	j.keys = kvcache.Hasher{BlockSize: indexBlock}.Keys(make([]kvcache.Key, 0, full), c.tokens, kvcache.Scope{}, nil)
-	if c.binder == nil {
-		c.look(j)
-		return c.send(j, c.rule.Pick(&c.state))
+	c.live++
+	full := j.prompt(c.views[0].BlockSize)
+	c.tokens = tokensOf(c.tokens[:0], full)
+	j.keys = kvcache.Hasher{BlockSize: indexBlock}.Keys(make([]kvcache.Key, 0, len(full)), c.tokens, kvcache.Scope{}, nil)
+	return c.place(j)
+}
+
+// place begins an attempt. Second attempts don't wait in the router.
+func (c *cluster) place(j *Job) error {
+	j.attempt++
+	if c.binder != nil && j.attempt == 1 {
+		if !slices.ContainsFunc(c.views, func(v View) bool { return v.Up && v.answers() }) {
+			c.lose(j)
+			return nil
+		}
+		c.waiting = append(c.waiting, j)
+		return c.bind()
 	}
-	c.waiting = append(c.waiting, j)
-	return c.bind()
+	s := c.look(j)
+	if !slices.ContainsFunc(s.Workers, func(v View) bool { return v.answers() }) {
+		c.lose(j)
+		return nil
+	}
+	i := c.rule.Pick(s)
+	if i < 0 || i >= len(s.Workers) {
+		return fmt.Errorf("the rule chose worker %d of %d", i, len(s.Workers))
+	}
+	return c.send(j, s.Workers[i].index)
 }
 
 // bind places waiting calls for as long as the rule wants to.
 func (c *cluster) bind() error {
 	for len(c.waiting) > 0 {
-		c.state.Now = c.now
+		c.state.Now, c.state.Workers, c.state.Attempt = c.now, c.views, 1
 		i, w := c.binder.Bind(&c.state, c.waiting)
 		if i < 0 {
 			return nil
+		}
+		if w < 0 || w >= len(c.workers) {
+			return fmt.Errorf("the rule chose worker %d of %d", w, len(c.workers))
 		}
 		j := c.waiting[i]
 		c.waiting = slices.Delete(c.waiting, i, i+1)
@@ -44,75 +66,120 @@ func (c *cluster) bind() error {
 	return nil
 }
 
-// send books a call on a worker and submits it there.
+// send books a call on a worker, and on the one that computes its prompt if the rule
+// wants that, and submits it.
 func (c *cluster) send(j *Job, i int) error {
-	if i < 0 || i >= len(c.workers) {
-		return fmt.Errorf("the rule chose worker %d of %d", i, len(c.workers))
-	}
-	j.Sent = c.now
-	j.req = sim.Request{Prompt: j.Call.Prompt, Output: j.Call.Output, Hashes: j.Call.Blocks, Tag: j}
+	j.began = c.now
+	j.Leg = &Leg{job: j, worker: i, sent: c.now}
+	j.req = sim.Request{Prompt: j.Call.Prompt, Output: j.Call.Output, Hashes: j.Call.Blocks, Tag: j.Leg}
+	v := &c.views[i]
 	if c.pool != nil {
-		v := &c.state.Workers[i]
-		full := min(j.Call.Prompt/v.BlockSize, len(j.Call.Blocks))
-		hits := c.pool.use(j.Call.Blocks[:full])
+		hits := c.pool.use(j.prompt(v.BlockSize))
 		v.CachedTokens = kvcache.CachedTokens(hits, v.BlockSize, j.Call.Prompt, false)
 		j.req.Hashes, j.req.Remote = nil, v.CachedTokens
 	}
-	c.book(j, i)
-	if err := c.workers[i].engine.Submit(&j.req); err != nil {
-		return fmt.Errorf("a request of %d tokens: %w", j.Call.Prompt, err)
+	by := -1
+	if r, ok := c.rule.(Relayer); ok {
+		by = r.Relay()
 	}
-	c.live++
-	return c.kick(i)
+	if by < 0 {
+		j.by = nil
+		c.book(j.Leg, v.CachedTokens)
+	} else {
+		c.relay(j, by)
+	}
+	if c.pool == nil {
+		c.expect(j)
+	}
+	if c.booker != nil {
+		c.booker.Booked(j)
+	}
+	return c.submit(j.computes())
+}
+
+// submit sends a leg to its worker.
+func (c *cluster) submit(l *Leg) error {
+	w := &c.workers[l.worker]
+	l.life = w.life
+	if c.refused(l) {
+		return c.failed(l)
+	}
+	if err := w.engine.Submit(&l.req); err != nil {
+		return fmt.Errorf("a request of %d tokens: %w", l.job.Call.Prompt, err)
+	}
+	w.legs = append(w.legs, l)
+	if l.booked == w.life {
+		w.prefilling = append(w.prefilling, l)
+	}
+	return c.kick(l.worker)
 }
 
 // kick begins a worker's next step if it has one to do and does none.
 func (c *cluster) kick(i int) error {
 	w := &c.workers[i]
-	if w.step != nil || w.engine.Idle() {
+	if w.step != nil || w.engine.Idle() || w.down {
 		return nil
 	}
 	s := w.engine.Step()
-	if s.Scheduled == 0 {
-		return fmt.Errorf("worker %d is stuck: its requests don't fit its cache", i)
+	c.fetch(s.Fetches)
+	batch := c.notices(w.engine.TakeEvents())
+	if s.Scheduled == 0 { // until the KV of others has come, or gone
+		if w.engine.Fetching()+w.engine.Kept() == 0 {
+			return fmt.Errorf("worker %d is stuck: its requests don't fit its cache", i)
+		}
+		c.publish(i, batch)
+		return nil
 	}
-	w.step, w.ends = s, c.now+s.Duration
-	w.events = c.notices(w.engine.TakeEvents())
-	c.agenda.plan(event{at: c.now + s.Duration, kind: step, worker: i})
+	w.step, w.ends, w.events = s, c.now+s.Duration, batch
+	c.agenda.plan(event{at: c.now + s.Duration, kind: step, worker: i, life: w.life})
 	return nil
+}
+
+// publish sends the events of a worker to the router.
+func (c *cluster) publish(i int, batch []notice) {
+	if len(batch) == 0 {
+		return
+	}
+	if d := c.cfg.Faults.EventDelay; d > 0 {
+		c.agenda.plan(event{at: c.now + d, kind: publish, worker: i, life: c.workers[i].life, batch: batch})
+		return
+	}
+	c.apply(c.views[i].Owner, batch)
 }
 
 // stepDone gives out what a step produced and begins the next.
 func (c *cluster) stepDone(i int) error {
 	w := &c.workers[i]
-	outputs := w.step.Outputs
-	w.step = nil
-	if len(w.events) > 0 {
-		if d := c.cfg.Faults.EventDelay; d > 0 {
-			c.agenda.plan(event{at: c.now + d, kind: publish, worker: i, batch: w.events})
-		} else {
-			c.apply(c.owners[i], w.events)
-		}
-	}
+	outputs := w.step.Outputs // until the next step
+	c.publish(i, w.events)
 	changed := false
 	for n := range outputs {
 		o := &outputs[n]
-		j, ok := o.Request.Tag.(*Job)
+		l, ok := o.Request.Tag.(*Leg)
 		if !ok {
 			continue
 		}
-		if o.Index == 0 {
+		if o.Finished {
+			w.legs = slices.DeleteFunc(w.legs, func(other *Leg) bool { return other == l })
+		}
+		if l == l.job.by {
 			changed = true
-			j.first = c.now
-			c.firstToken(j)
-			if c.observer != nil {
-				c.observer.FirstToken(j, c.now-j.Sent)
+			if err := c.handOver(l.job); err != nil {
+				return err
 			}
+			continue
+		}
+		if l != l.job.Leg {
+			continue // given up
+		}
+		if c.token(l.job, o.Index) {
+			changed = true
 		}
 		if o.Finished {
-			c.finish(j)
+			c.finish(l.job)
 		}
 	}
+	w.step = nil
 	// The engine comes before the router's queue: a rule that waits for room must
 	// see what the next step has taken in.
 	if c.binder != nil && (changed || c.pool != nil) {
@@ -123,12 +190,28 @@ func (c *cluster) stepDone(i int) error {
 	return c.kick(i)
 }
 
+// token counts a token of the answer, and reports whether it is the first.
+func (c *cluster) token(j *Job, index int) bool {
+	before := j.latest
+	j.latest = c.now
+	if index > 0 {
+		c.out.token(j, c.now-before)
+		return false
+	}
+	j.first = c.now
+	c.firstToken(j.Leg)
+	if c.observer != nil {
+		c.observer.FirstToken(j, c.now-j.sent)
+	}
+	return true
+}
+
 func (c *cluster) finish(j *Job) {
-	c.end(j)
+	c.end(j.Leg)
 	c.live--
 	c.out.finished(j, c.now)
 	if c.pool != nil {
-		made := (j.Call.Prompt + j.Call.Output - 1) / c.state.Workers[j.worker].BlockSize
+		made := (j.Call.Prompt + j.Call.Output - 1) / c.views[j.worker].BlockSize
 		c.pool.use(j.Call.Blocks[:min(made, len(j.Call.Blocks))])
 	}
 	if a, ok := c.rule.(Auditor); ok {
@@ -145,3 +228,15 @@ func (c *cluster) finish(j *Job) {
 	default:
 	}
 }
+
+// lose ends a call that nobody answers, or not to the end. Its session is over.
+func (c *cluster) lose(j *Job) {
+	c.live--
+	c.out.lost(j)
+	if j.closed {
+		c.agenda.plan(event{at: c.now + retryAfter, kind: user})
+	}
+}
+
+// retryAfter is when a user whose request has failed begins anew.
+const retryAfter = time.Second

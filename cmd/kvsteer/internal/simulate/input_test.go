@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer/fleet"
 )
 
 func TestReadTrace(t *testing.T) {
@@ -89,25 +91,38 @@ workers:
     block_size: 64
     token_budget: 8192
     max_running: 128
+    role: prefill
   - block_size: 64
     speed: 0.5
+    outages: [{at: 1m30s, for: 20s}, {at: 5m}]
+transfer_rate: 50000
 `))
 	require.NoError(t, err)
-	all, err := expand(specs)
+	require.InDelta(t, 5e4, specs.TransferRate, 0)
+	all, err := expand(specs.Workers)
 	require.NoError(t, err)
 	require.Len(t, all, 3)
 	require.Equal(t, WorkerSpec{
 		Count: 1, Class: "h100", PrefillRate: 12000, Speed: 1, CacheTokens: 1_000_000, BlockSize: 64,
-		TokenBudget: 8192, MaxRunning: 128,
+		TokenBudget: 8192, MaxRunning: 128, Role: fleet.RolePrefill,
 	}, all[1])
+	require.Equal(t, []Outage{{At: 90 * time.Second, For: 20 * time.Second}, {At: 5 * time.Minute}}, all[2].Outages)
+	require.True(t, Split(specs.Workers))
+	require.True(t, Fails(specs.Workers))
+	require.False(t, Split(all[2:]))
+	require.False(t, Fails(all[:2]))
 	require.InDelta(t, 1.0/12000, all[0].timing().PrefillToken, 1e-12)
 	require.InDelta(t, 2*366e-6, all[2].timing().PrefillToken, 1e-12)
 	require.InDelta(t, 2*36e-3, all[2].timing().Base, 1e-12)
 
-	for _, text := range []string{"workers: [{speed: -1}]", "workers: [{count: 5000}]", "workers: []", "workers: [{prefill_rate: .nan}]"} {
+	for _, text := range []string{
+		"workers: [{speed: -1}]", "workers: [{count: 5000}]", "workers: []", "workers: [{prefill_rate: .nan}]",
+		"workers: [{role: both}]", "workers: [{role: prefill}]", "workers: [{outages: [{at: 2m}, {at: 3m}]}]",
+		"workers: [{outages: [{at: 2m, for: 2m}, {at: 3m}]}]", "workers: [{outages: [{at: 2m, for: -1m}]}]",
+	} {
 		specs, err := ReadFleet(strings.NewReader(text))
 		require.NoError(t, err)
-		_, err = expand(specs)
+		_, err = expand(specs.Workers)
 		require.Error(t, err, text)
 	}
 	_, err = ReadFleet(strings.NewReader("workers: [{sped: 1}]"))

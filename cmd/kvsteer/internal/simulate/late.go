@@ -25,8 +25,9 @@ type Late struct {
 type waiter struct {
 	steer.Waiter
 
-	worker int
-	wants  bool // counted as one that waits for it
+	worker int           // that would compute the prompt
+	delay  time.Duration // that it would wait there
+	wants  bool          // counted as one that waits for it
 	promise
 }
 
@@ -54,7 +55,7 @@ func (l *Late) Bind(s *State, waiting []*Job) (job, worker int) {
 		return -1, -1
 	}
 	l.next(waiting, epoch.Add(s.Now))
-	l.promised = append(l.promised[:0], make([]promise, len(s.Workers))...)
+	l.promised = append(l.promised[:0], make([]promise, s.fleet())...)
 	for _, n := range l.order {
 		j := waiting[n]
 		w := l.waiters[j]
@@ -62,14 +63,14 @@ func (l *Late) Bind(s *State, waiting []*Job) (job, worker int) {
 		if i < 0 {
 			continue
 		}
-		if l.free(s, i) {
+		if l.free(s, w) {
 			delete(l.waiters, j)
 			l.line.Leave(&w.Waiter, true)
 			return n, i
 		}
 		w.wants = true
-		l.wanting[i]++
-		l.promised[i].add(w.promise)
+		l.wanting[w.worker]++
+		l.promised[w.worker].add(w.promise)
 	}
 	return -1, -1
 }
@@ -100,7 +101,7 @@ func (l *Late) next(waiting []*Job, now time.Time) {
 // that has too much to do already. It returns a worker that is free at once; if
 // there is none the call waits.
 func (l *Late) join(s *State, j *Job) int {
-	l.promised = append(l.promised[:0], make([]promise, len(s.Workers))...)
+	l.promised = append(l.promised[:0], make([]promise, s.fleet())...)
 	for _, w := range l.waiters {
 		l.promised[w.worker].add(w.promise)
 	}
@@ -109,22 +110,23 @@ func (l *Late) join(s *State, j *Job) int {
 	switch {
 	case i < 0:
 		return -1
-	case l.free(s, i):
+	case l.free(s, w):
 		return i
 	default:
 		w.wants = true
-		l.wanting[i]++
+		l.wanting[w.worker]++
 		l.waiters[j] = w
 		l.line.Join(&w.Waiter)
 		return -1
 	}
 }
 
-// choose evaluates a call and keeps in w what it came to.
+// choose evaluates a call, keeps in w what it came to, and returns the worker that
+// would answer; -1 if there is none. What counts is who computes the prompt.
 func (l *Late) choose(s *State, j *Job, w *waiter) int {
 	s.cluster.look(j)
 	if l.wanting == nil {
-		l.wanting = make([]int, len(s.Workers))
+		l.wanting = make([]int, s.fleet())
 	}
 	if w.wants {
 		l.wanting[w.worker]--
@@ -134,8 +136,13 @@ func (l *Late) choose(s *State, j *Job, w *waiter) int {
 	if i < 0 {
 		return i
 	}
-	f := &l.round.Features[i]
-	w.Work, w.worker = l.round.Predictions[i].Prefill, i
+	at, k := l.computes()
+	f := &at.Features[k]
+	i = s.Workers[i].index
+	if w.worker = l.Relay(); w.worker < 0 {
+		w.worker = i
+	}
+	w.Work, w.delay = at.Predictions[k].Prefill, at.Predictions[k].TTFT-at.Predictions[k].Prefill
 	w.promise = promise{f.Uncached, pairs(f.Uncached, f.Cached)}
 	return i
 }
@@ -145,11 +152,11 @@ func (p *promise) add(o promise) {
 	p.pairs += o.pairs
 }
 
-// free reports whether the worker just chosen may have one more call.
-func (l *Late) free(s *State, i int) bool {
-	if l.promised[i] != (promise{}) {
+// free reports whether the worker that was just chosen to compute a prompt may have
+// one more.
+func (l *Late) free(s *State, w *waiter) bool {
+	if l.promised[w.worker] != (promise{}) {
 		return false
 	}
-	p := &l.round.Predictions[i]
-	return s.Workers[i].Prefilling == 0 || l.Hold > 0 && p.TTFT-p.Prefill <= l.Hold
+	return s.worker(w.worker).Prefilling == 0 || l.Hold > 0 && w.delay <= l.Hold
 }

@@ -6,14 +6,14 @@ import "time"
 // worker now: the rest of the step under way, then the steps for all prompt
 // tokens before it and its own, each with the decodes that go along. What it
 // neglects: answers that end meanwhile, and evictions.
-func trueTTFT(s *State, i int) time.Duration {
-	w, v := &s.cluster.workers[i], &s.Workers[i]
+func trueTTFT(s *State, v *View) time.Duration {
+	w := &s.cluster.workers[v.index]
 	cfg := w.engine.Config()
 	own := s.Call.Prompt - w.engine.Match(s.Call.Blocks, s.Call.Prompt)
 	ahead := w.engine.Outstanding()
-	for _, j := range w.prefilling {
-		if j.req.CachedTokens() < 0 { // still in the queue
-			ahead -= w.engine.Match(j.Call.Blocks, j.Call.Prompt)
+	for _, l := range w.prefilling {
+		if l.req.CachedTokens() < 0 { // still in the queue
+			ahead -= w.engine.Match(l.req.Hashes, l.req.Prompt)
 		}
 	}
 	work := float64(pairs(own, s.Call.Prompt-own))

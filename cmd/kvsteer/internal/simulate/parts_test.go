@@ -58,7 +58,7 @@ type checking struct {
 
 func (w *checking) Pick(s *State) int {
 	i := w.Rule.Pick(s)
-	w.told, w.idle = trueTTFT(s, i), s.Workers[i].InFlight == 0
+	w.told, w.idle = trueTTFT(s, &s.Workers[i]), s.Workers[i].InFlight == 0
 	return i
 }
 
@@ -78,7 +78,7 @@ func TestBookings(t *testing.T) {
 	call := &Call{Prompt: 1000, Output: 2, Blocks: extend(nil, 64, 1000, kindUnique, 1)}
 	j := &Job{Call: call}
 	require.NoError(t, c.admit(j))
-	v := &c.state.Workers[0]
+	v := &c.views[0]
 	require.Equal(t, 1, v.InFlight)
 	require.Equal(t, 1, v.Prefilling)
 	require.Equal(t, 1000, v.PrefillTokens)
@@ -94,13 +94,13 @@ func TestBookings(t *testing.T) {
 	require.Zero(t, s.Workers[1].CachedTokens)
 
 	c.now = time.Second
-	c.firstToken(j)
+	c.firstToken(j.Leg)
 	require.Equal(t, 1, v.InFlight)
 	require.Zero(t, v.Prefilling+v.PrefillTokens)
 	require.Zero(t, v.PrefillPairs)
 	require.Equal(t, 1, v.Decoding)
 	require.Equal(t, time.Second, v.PrefillSince)
-	c.end(j)
+	c.end(j.Leg)
 	require.Zero(t, v.InFlight+v.Decoding+v.Tails+len(v.Live))
 }
 

@@ -26,6 +26,12 @@ type Result struct {
 	P95 float64
 	// Requests were measured, Good of them within the objective.
 	Requests, Good int
+	// Relayed is the share of them that two workers served. Failed is the share of all
+	// requests that got no answer, or none to its end, and aren't among them.
+	Relayed, Failed float64
+	// Pauses are the times between any two tokens of an answer that follow each other:
+	// their 99th percentile in milliseconds. ITL is a median of means.
+	Pauses float64
 	// TTFT of the measured requests, in seconds and ascending.
 	TTFT []float64
 	// Hits is the hit rate over time, one point per HitStep, a moving average.
@@ -44,6 +50,7 @@ type sample struct {
 	arrived, ttft, e2e time.Duration
 	prompt, hit        int
 	itl                float64 // seconds; NaN for an answer of one token
+	relayed            bool
 }
 
 // recorder collects samples.
@@ -53,7 +60,17 @@ type recorder struct {
 	first, last time.Duration
 	any         bool
 	samples     []sample
+	failed      int
+	// pauses counts the times between tokens: cell n is those of pauseStep^n
+	// microseconds.
+	pauses [pauseCells]uint64
 }
+
+// Cells of a hundredth more each reach from a microsecond to half an hour.
+const (
+	pauseStep  = 1.01
+	pauseCells = 2200
+)
 
 func (r *recorder) window(from, to time.Duration, bounded bool) {
 	r.from, r.to, r.bounded = from, to, bounded
@@ -66,13 +83,49 @@ func (r *recorder) arrived(at time.Duration) {
 	r.last = at
 }
 
+// measures reports whether a call is one of those that are measured.
+func (r *recorder) measures(j *Job) bool {
+	return j.Arrived >= r.from && (!r.bounded || j.Arrived < r.to)
+}
+
+// token notes the time between a token of an answer and the one before.
+func (r *recorder) token(j *Job, pause time.Duration) {
+	if !r.measures(j) {
+		return
+	}
+	cell := math.Log(max(float64(pause)/float64(time.Microsecond), 1)) / math.Log(pauseStep)
+	r.pauses[min(int(math.Round(cell)), pauseCells-1)]++
+}
+
+// tail is the 99th percentile of the times between tokens in milliseconds.
+func (r *recorder) tail() float64 {
+	const share, milli = 0.99, 1e3
+	total, before := uint64(0), uint64(0)
+	for _, n := range r.pauses {
+		total += n
+	}
+	for cell, n := range r.pauses {
+		before += n
+		if n > 0 && float64(before) >= share*float64(total) {
+			return math.Pow(pauseStep, float64(cell)) / milli
+		}
+	}
+	return 0
+}
+
+func (r *recorder) lost(j *Job) {
+	if r.measures(j) {
+		r.failed++
+	}
+}
+
 func (r *recorder) finished(j *Job, now time.Duration) {
-	if j.Arrived < r.from || r.bounded && j.Arrived >= r.to {
+	if !r.measures(j) {
 		return
 	}
 	s := sample{
 		arrived: j.Arrived, ttft: j.first - j.Arrived, e2e: now - j.Arrived,
-		prompt: j.Call.Prompt, hit: max(j.req.CachedTokens(), 0), itl: math.NaN(),
+		prompt: j.Call.Prompt, hit: max(j.computes().req.CachedTokens(), 0), itl: math.NaN(), relayed: j.by != nil,
 	}
 	if j.Call.Output > 1 {
 		s.itl = (now - j.first).Seconds() / float64(j.Call.Output-1)
@@ -84,7 +137,10 @@ func (r *recorder) finished(j *Job, now time.Duration) {
 const hitSteps, smooth = 60, 4
 
 func (r *recorder) result(c *cluster) *Result {
-	out := &Result{Requests: len(r.samples), Took: c.now}
+	out := &Result{Requests: len(r.samples), Pauses: r.tail(), Took: c.now}
+	if r.failed > 0 {
+		out.Failed = float64(r.failed) / float64(r.failed+len(r.samples))
+	}
 	if len(r.samples) == 0 {
 		return out
 	}
@@ -98,7 +154,7 @@ func (r *recorder) result(c *cluster) *Result {
 
 	var itl, e2e []float64
 	var sum float64
-	var prompt, hit int
+	var prompt, hit, relayed int
 	series := make([]struct{ hit, prompt int }, hitSteps+1)
 	for i := range r.samples {
 		s := &r.samples[i]
@@ -114,6 +170,9 @@ func (r *recorder) result(c *cluster) *Result {
 		if s.ttft <= c.workload.SLO {
 			out.Good++
 		}
+		if s.relayed {
+			relayed++
+		}
 		b := &series[min(int((s.arrived-from)/out.HitStep), hitSteps)]
 		b.hit += s.hit
 		b.prompt += s.prompt
@@ -126,6 +185,7 @@ func (r *recorder) result(c *cluster) *Result {
 	out.P50, out.P90 = Quantile(out.TTFT, 0.5), Quantile(out.TTFT, 0.9)
 	out.P95, out.P99 = Quantile(out.TTFT, 0.95), Quantile(out.TTFT, 0.99)
 	out.ITL, out.E2E = Quantile(itl, 0.5)*milli, Quantile(e2e, 0.5)
+	out.Relayed = float64(relayed) / float64(len(r.samples))
 	out.HitRate = float64(hit) / float64(prompt)
 	out.Goodput = float64(out.Good) / span.Minutes()
 	for i := range series {

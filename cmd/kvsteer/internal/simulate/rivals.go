@@ -180,5 +180,5 @@ type LowestTTFT struct{ Rng *rand.Rand }
 
 // Pick implements [Rule].
 func (r *LowestTTFT) Pick(s *State) int {
-	return least(len(s.Workers), r.Rng, func(i int) float64 { return trueTTFT(s, i).Seconds() })
+	return least(len(s.Workers), r.Rng, func(i int) float64 { return trueTTFT(s, &s.Workers[i]).Seconds() })
 }

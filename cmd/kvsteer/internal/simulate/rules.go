@@ -14,9 +14,14 @@ var ruleNames = [...]string{
 // RuleNames returns the names of all rules, in the order of their tables.
 func RuleNames() []string { return append([]string(nil), ruleNames[:]...) }
 
+// moreRules are those that tables have only when asked for.
+var moreRules = [...]string{"bound-fifo", "kvsteer-queue", "kvsteer:NAME=VALUE+..."}
+
 // NewRule makes a rule by its name.
-func NewRule(name string, seed uint64) (Rule, error) {
-	rng := stream(seed, streamRule)
+func NewRule(name string, seed uint64) (Rule, error) { return newRule(name, seed, streamRule) }
+
+func newRule(name string, seed, which uint64) (Rule, error) {
+	rng := stream(seed, which)
 	base, params, _ := strings.Cut(name, ":")
 	if params != "" && base != "kvsteer" {
 		return nil, fmt.Errorf("the rule %q takes no parameters", base)
@@ -49,6 +54,7 @@ func NewRule(name string, seed uint64) (Rule, error) {
 	case "kvsteer-queue":
 		return newLate(NewSteer(seed), 0, defaultAging), nil
 	default:
-		return nil, fmt.Errorf("no rule %q; there are %s", name, strings.Join(ruleNames[:], ", "))
+		return nil, fmt.Errorf("no rule %q; there are %s, %s",
+			name, strings.Join(ruleNames[:], ", "), strings.Join(moreRules[:], ", "))
 	}
 }

@@ -135,7 +135,7 @@ func TestConservation(t *testing.T) {
 				require.Empty(t, c.waiting)
 				finished := 0
 				for i := range c.workers {
-					e, v := c.workers[i].engine, c.state.Workers[i]
+					e, v := c.workers[i].engine, c.views[i]
 					require.True(t, e.Idle())
 					require.Zero(t, e.UsedBlocks())
 					require.Zero(t, v.InFlight+v.Prefilling+v.Decoding+v.PrefillTokens+v.Tails, "%s, %s", name, kind)

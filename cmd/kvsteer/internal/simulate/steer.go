@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/internal/steer"
 	"github.com/kvsteer/kvsteer/policy"
 )
@@ -24,7 +25,14 @@ type Steer struct {
 	// Rng draws the ties. The router's is seeded with its seed twice.
 	Rng *rand.Rand
 
-	round    steer.Round
+	round steer.Round
+	// before is who could compute the prompt for workers that go on from there.
+	before steer.Round
+	relay  steer.Relay
+	at     int   // the candidate that was chosen last
+	places []int // of the candidates, among the workers of the state
+	firsts []int // and of those of before, in the fleet
+
 	in       []kvsteer.Features
 	out      []kvsteer.Prediction
 	promised []promise // by worker
@@ -33,6 +41,11 @@ type Steer struct {
 	errors   []float64
 	covered  int // of those errors, within the predicted 90th percentile
 }
+
+var (
+	_ HandOver = (*Steer)(nil)
+	_ Relayer  = (*Steer)(nil)
+)
 
 // promise is the work of calls that wait in the router for a worker.
 type promise struct {
@@ -43,11 +56,12 @@ type promise struct {
 // SimulatedModel is the model name that everything is served under.
 const SimulatedModel = "simulated"
 
-// expectation is what the rule remembers of a choice.
+// expectation is what the rule remembers of a choice: what was known of the worker
+// that answers, and of the one that computes the prompt for it.
 type expectation struct {
-	features  kvsteer.Features
-	ttft, p90 time.Duration
-	indexed   int
+	features, first kvsteer.Features
+	ttft, p90       time.Duration
+	indexed         int // where the prompt is computed
 }
 
 // NewSteer returns the product as it comes.
@@ -64,40 +78,117 @@ func (r *Steer) Pick(s *State) int {
 	if len(r.round.Plan.Order) == 0 {
 		return -1
 	}
-	return r.round.Plan.Order[0]
+	r.at = r.round.Plan.Order[0]
+	return r.places[r.at]
 }
 
+// Relay implements [Relayer].
+func (r *Steer) Relay() int {
+	if k := r.first(); k >= 0 {
+		return r.firsts[k]
+	}
+	return -1
+}
+
+// first is the candidate of before that computes the prompt; -1 if the one that was
+// chosen does so itself.
+func (r *Steer) first() int {
+	if r.round.Candidates[r.at].PrefillOn == "" {
+		return -1
+	}
+	return r.before.Plan.Order[0]
+}
+
+// computes is the candidate that computes the prompt, and the round it is of.
+func (r *Steer) computes() (round *steer.Round, i int) {
+	if k := r.first(); k >= 0 {
+		return &r.before, k
+	}
+	return &r.round, r.at
+}
+
+// evaluate does what the router does between looking at the fleet and booking.
 func (r *Steer) evaluate(s *State) {
 	r.round.Reset()
 	r.round.Objective, r.round.Waiting = r.Objective, s.Queued
-	q := steer.Prompt{Model: SimulatedModel, API: "chat", Tokens: s.Call.Prompt}
+	q := steer.Prompt{Model: SimulatedModel, API: "chat", Tokens: s.Call.Prompt, Attempt: s.Attempt, Draw: r.draw(s)}
+	r.relays(s, &q)
+	r.places = r.places[:0]
 	for i := range s.Workers {
-		v := &s.Workers[i]
-		p := steer.Place{
-			Name: v.Name, Instance: v.Name, Class: v.Class,
-			Hit: v.Hit, BlockSize: v.BlockSize, Trust: s.Index.Trust(v.Owner),
-			Prefilling: v.Prefilling, Decoding: v.Decoding,
-			PrefillTokens: v.PrefillTokens, PrefillPairs: v.PrefillPairs,
-			KVUsage: v.KVUsage, ReportAge: v.ReportAge, Tie: r.Rng.Uint32(),
+		if s.Workers[i].answers() {
+			r.places = append(r.places, i)
+			p := r.place(s, &s.Workers[i])
+			r.round.Add(&q, &p)
 		}
-		if v.Prefilling > 0 {
-			p.PrefillFor = s.Now - v.PrefillSince
-		}
-		if i < len(r.promised) {
-			p.PromisedTokens, p.PromisedPairs = r.promised[i].tokens, r.promised[i].pairs
-		}
-		if r.wanting != nil {
-			p.Wanting = r.wanting[i]
-		}
-		r.round.Add(&q, &p)
 	}
 	r.round.Predict((*asks)(r))
 	if r.Truth {
 		for i := range r.round.Candidates {
-			r.round.Candidates[i].PredictedTTFT = trueTTFT(s, i)
+			r.round.Candidates[i].PredictedTTFT = trueTTFT(s, &s.Workers[r.places[i]])
 		}
 	}
 	r.round.Choose(&q, r.Policy)
+}
+
+// draw is the call's own random number, by which a policy may choose.
+func (r *Steer) draw(s *State) uint64 {
+	if s.job == nil {
+		return 0
+	}
+	if s.job.draw == 0 {
+		s.job.draw = r.Rng.Uint64()
+	}
+	return s.job.draw
+}
+
+// relays finds out who would compute the prompt for workers that can go on from
+// there, if there are both.
+func (r *Steer) relays(s *State, q *steer.Prompt) {
+	role := func(role fleet.Role) bool {
+		return slices.ContainsFunc(s.Workers, func(v View) bool { return v.Role == role })
+	}
+	if !s.Relays() || !role(fleet.RolePrefill) || !role(fleet.RoleDecode) {
+		return
+	}
+	r.before.Reset()
+	r.before.Objective = r.Objective
+	leg := *q
+	leg.Prefill = true
+	r.firsts = r.firsts[:0]
+	for i := range s.Workers {
+		if v := &s.Workers[i]; !v.answers() {
+			r.firsts = append(r.firsts, v.index)
+			p := r.place(s, v)
+			r.before.Add(&leg, &p)
+		}
+	}
+	r.before.Predict((*asks)(r))
+	r.before.Choose(&leg, r.Policy)
+	if len(r.before.Plan.Order) > 0 {
+		r.relay = steer.Relay{By: &r.before.Candidates[r.before.Plan.Order[0]], Pace: s.TransferRate}
+		r.round.Relay = &r.relay
+	}
+}
+
+// place is what is known of a worker.
+func (r *Steer) place(s *State, v *View) steer.Place {
+	p := steer.Place{
+		Name: v.Name, Instance: v.Name, Class: v.Class,
+		Hit: v.Hit, BlockSize: v.BlockSize, Trust: s.Index.Trust(v.Owner), Follows: v.Role == fleet.RoleDecode,
+		Prefilling: v.Prefilling, Decoding: v.Decoding,
+		PrefillTokens: v.PrefillTokens, PrefillPairs: v.PrefillPairs,
+		KVUsage: v.KVUsage, ReportAge: v.ReportAge, Tie: r.Rng.Uint32(),
+	}
+	if v.Prefilling > 0 {
+		p.PrefillFor = s.Now - v.PrefillSince
+	}
+	if v.index < len(r.promised) {
+		p.PromisedTokens, p.PromisedPairs = r.promised[v.index].tokens, r.promised[v.index].pairs
+	}
+	if r.wanting != nil {
+		p.Wanting = r.wanting[v.index]
+	}
+	return p
 }
 
 // asks queries the predictor, which has types that users know.
@@ -116,36 +207,56 @@ func (a *asks) Predict(in []steer.Features, out []steer.Prediction) {
 	}
 }
 
-// expects is the time to first token that was predicted last.
-func (r *Steer) expects(worker int) time.Duration { return r.round.Candidates[worker].PredictedTTFT }
+// expects is the time to first token that was predicted for the last choice.
+func (r *Steer) expects() time.Duration { return r.round.Candidates[r.at].PredictedTTFT }
 
 // Booked implements [Booker].
-func (r *Steer) Booked(j *Job, worker int) {
-	p := &r.round.Predictions[worker]
-	j.note = expectation{
-		features: kvsteer.Features(r.round.Features[worker]), ttft: p.TTFT, p90: p.P90, indexed: r.round.Indexed[worker],
+func (r *Steer) Booked(j *Job) {
+	c := &r.round.Candidates[r.at]
+	at, i := r.computes()
+	x := expectation{
+		features: kvsteer.Features(r.round.Features[r.at]), ttft: c.PredictedTTFT, p90: c.PredictedP90, indexed: at.Indexed[i],
 	}
+	if at == &r.before {
+		x.first = kvsteer.Features(at.Features[i])
+	}
+	j.note = x
 }
 
 // warmUp is the observations before the predictor's errors count.
 const warmUp = 200
 
-// FirstToken implements [Observer].
-func (r *Steer) FirstToken(j *Job, ttft time.Duration) {
+// Handed implements [HandOver].
+func (r *Steer) Handed(s *State, j *Job, took time.Duration, cached int) {
 	x, ok := j.note.(expectation)
 	if !ok {
 		return
 	}
-	r.errors = append(r.errors, math.Abs(x.ttft.Seconds()-ttft.Seconds())/max(ttft.Seconds(), 1e-6))
-	if len(r.errors) > warmUp && ttft <= x.p90 {
+	if j.attempt == 1 {
+		r.Predictor.Observe(&x.first, max(took, 1))
+	}
+	r.audit(s, j, cached)
+}
+
+// FirstToken implements [Observer].
+func (r *Steer) FirstToken(j *Job, ttft time.Duration) {
+	x, ok := j.note.(expectation)
+	if !ok || j.attempt > 1 {
+		return
+	}
+	whole := j.first - j.began
+	r.errors = append(r.errors, math.Abs(x.ttft.Seconds()-whole.Seconds())/max(whole.Seconds(), 1e-6))
+	if len(r.errors) > warmUp && whole <= x.p90 {
 		r.covered++
 	}
 	r.Predictor.Observe(&x.features, max(ttft, 1))
 }
 
-// Done implements [Auditor].
+// Done implements [Auditor]. Of a prompt that came from elsewhere all looks cached.
 func (r *Steer) Done(s *State, j *Job, cached int) {
-	r.audit(s, j, cached)
+	if j.by == nil {
+		r.audit(s, j, cached)
+	}
 	r.answered(s, j)
 }
 
@@ -165,12 +276,13 @@ func (r *Steer) audit(s *State, j *Job, cached int) {
 	if !ok || !steer.Tells(cached, x.indexed) {
 		return
 	}
-	if r.audits == nil {
-		r.audits = make([]steer.Audit, len(s.Workers))
+	i := j.computes().worker
+	if n := i + 1 - len(r.audits); n > 0 {
+		r.audits = append(r.audits, make([]steer.Audit, n)...)
 	}
-	v := &s.Workers[j.worker]
+	v := s.worker(i)
 	agrees := steer.Agrees(cached, x.indexed, v.BlockSize)
-	if to, changed := r.audits[j.worker].Record(agrees, s.Index.Trust(v.Owner)); changed {
+	if to, changed := r.audits[i].Record(agrees, s.Index.Trust(v.Owner)); changed {
 		s.Index.SetTrust(v.Owner, to)
 	}
 }

@@ -108,8 +108,8 @@ type witness struct {
 	sent *[]int
 }
 
-func (w *witness) Booked(j *Job, worker int) {
-	w.Late.Booked(j, worker)
+func (w *witness) Booked(j *Job) {
+	w.Late.Booked(j)
 	*w.sent = append(*w.sent, j.Call.Prompt)
 }
 
@@ -141,7 +141,7 @@ func TestAudit(t *testing.T) {
 	r := NewSteer(1)
 	report := func(n, cached int) {
 		for range n {
-			r.Done(s, &Job{Call: s.Call, worker: 0, note: expectation{indexed: 50}}, cached)
+			r.Done(s, &Job{Leg: &Leg{}, Call: s.Call, note: expectation{indexed: 50}}, cached)
 		}
 	}
 	report(7, 0)

@@ -91,11 +91,15 @@ func (l *traceLine) call(blockSize int) *Call {
 // Trace is the workload of calls read by [ReadTrace].
 func Trace(name string, calls []*Call) *Workload {
 	i := 0
-	return &Workload{Name: name, SLO: sloShared, Turns: 1, Trace: true, Session: func() []*Call {
+	w := &Workload{Name: name, SLO: sloShared, Turns: 1, Trace: true, Session: func() []*Call {
 		if i == len(calls) {
 			return nil
 		}
 		i++
 		return calls[i-1 : i : i]
 	}}
+	if len(calls) > 0 {
+		w.Last = calls[len(calls)-1].At
+	}
+	return w
 }

@@ -74,8 +74,8 @@ func (w *twins) Pick(s *State) int {
 	return i
 }
 
-func (w *twins) Booked(j *Job, worker int) {
-	w.Steer.Booked(j, worker)
+func (w *twins) Booked(j *Job) {
+	w.Steer.Booked(j)
 	w.selected[j] = w.pending
 }
 

@@ -29,6 +29,8 @@ type Workload struct {
 	SLO time.Duration
 	// Trace: At of the calls is meaningful, and Session yields them in its order.
 	Trace bool
+	// Last is when a trace's last call comes.
+	Last time.Duration
 	// Turns is the calls of a session, to turn a rate of calls into one of sessions.
 	Turns int
 	rng   *rand.Rand
@@ -90,6 +92,10 @@ const (
 	mostAnswer    = 400
 	shortestStep  = 512
 	shortestReply = 20
+	leastLong     = 4_096
+	mostLong      = 28_672
+	leastReport   = 128
+	mostReport    = 512
 
 	sloShared = 8 * time.Second
 	sloTurns  = 4 * time.Second
@@ -166,6 +172,23 @@ func Agents(blockSize int, rng *rand.Rand) *Workload {
 			c.Blocks = whole[:(c.Prompt+c.Output)/blockSize]
 		}
 		return calls
+	}
+	return w
+}
+
+// LongPrompts is 4,096 to 28,672 tokens, of which all requests share the first 500, and
+// answers of 128 to 512: documents that are asked about once.
+func LongPrompts(blockSize int, rng *rand.Rand) *Workload {
+	next := uint64(0)
+	w := &Workload{Name: "long-prompts", SLO: sloShared, Turns: 1, rng: rng}
+	prefix := extend(nil, blockSize, hotTokens, kindShared, 0)
+	w.Session = func() []*Call {
+		next++
+		n := leastLong + w.rng.IntN(mostLong-leastLong+1)
+		return []*Call{{
+			Prompt: n, Output: leastReport + w.rng.IntN(mostReport-leastReport+1), Session: chain(kindUnique, next),
+			Blocks: extend(slices.Clone(prefix), blockSize, n, kindUnique, next),
+		}}
 	}
 	return w
 }

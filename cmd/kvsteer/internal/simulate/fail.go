@@ -1,0 +1,89 @@
+package simulate
+
+import (
+	"slices"
+
+	"github.com/kvsteer/kvsteer/kvcache"
+)
+
+// maxAttempts is how many workers the router tries ([kvsteer.DefaultMaxAttempts]).
+const maxAttempts = 3
+
+// refused reports whether a worker does not take a leg. A connection that is refused
+// tells the router that the worker is down.
+func (c *cluster) refused(l *Leg) bool {
+	if c.workers[l.worker].down {
+		c.views[l.worker].Up = false
+		return true
+	}
+	return c.cfg.Faults.Failures > 0 && c.failures.Float64() < c.cfg.Faults.Failures
+}
+
+// failed gives up a call's attempt, because of one of its legs, and begins the next:
+// while no token has come, on workers that have not failed it before.
+func (c *cluster) failed(l *Leg) error {
+	j := l.job
+	c.end(j.Leg)
+	if j.by != nil {
+		c.end(j.by)
+		// Nobody comes for what was computed. If it still is being computed, its end
+		// is of no interest to anybody.
+		c.agenda.plan(event{at: c.now + lease, kind: expire, by: j.by})
+	}
+	j.tried = append(j.tried, l.worker)
+	if j.first > 0 || j.attempt >= maxAttempts {
+		c.lose(j)
+		return nil
+	}
+	return c.place(j)
+}
+
+// gone takes a leg off those that its worker is at.
+func (c *cluster) gone(l *Leg) {
+	w := &c.workers[l.worker]
+	w.legs = slices.DeleteFunc(w.legs, func(o *Leg) bool { return o == l })
+}
+
+// crash takes a worker down: what is there fails, and its cache is lost. The router
+// finds out by the next connection that is refused.
+func (c *cluster) crash(i int) error {
+	w := &c.workers[i]
+	engine, err := w.spec.engine(c.pool == nil)
+	if err != nil {
+		return err
+	}
+	legs := w.legs
+	*w = worker{spec: w.spec, engine: engine, life: w.life + 1, down: true}
+	v := &c.views[i]
+	v.InFlight, v.Prefilling, v.Decoding, v.PrefillTokens, v.PrefillPairs, v.Tails = 0, 0, 0, 0, 0, 0
+	clear(v.Live)
+	for _, l := range legs {
+		if err := c.failed(l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restart brings a worker back as a new instance, of which the router knows at once.
+func (c *cluster) restart(i int) error {
+	c.workers[i].down = false
+	v := &c.views[i]
+	c.index.Leave(v.Owner)
+	v.Owner = c.index.Join(v.Name)
+	c.owners[i] = v.Owner
+	c.index.SetTrust(v.Owner, kvcache.Exact)
+	v.Up = true
+	if c.binder != nil {
+		return c.bind()
+	}
+	return nil
+}
+
+// abandon ends the calls that wait for workers which never come back.
+func (c *cluster) abandon() {
+	for _, j := range c.waiting {
+		c.lose(j)
+	}
+	c.waiting = nil
+}
