@@ -1,9 +1,7 @@
 package kvsteer
 
 import (
-	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
@@ -258,7 +256,7 @@ func twice(first time.Duration) time.Duration {
 func (r *Router) bookLeg(s *Selection, ev *evaluation, i int) leg {
 	rf, c, f := &ev.refs[i], &ev.Candidates[i], Features(ev.Features[i])
 	v := &s.views[rf.view]
-	l := leg{
+	return leg{
 		began: r.opts.now(), member: rf.member, rank: c.Rank, owner: rf.owner,
 		booking: rf.member.Begin(c.Rank, fleet.Work{
 			PrefillTokens: f.Uncached,
@@ -267,12 +265,8 @@ func (r *Router) bookLeg(s *Selection, ev *evaluation, i int) leg {
 		}),
 		features: f, prompt: v.enc.Count, cached: ev.Indexed[i], block: ev.places[i].BlockSize, keys: rf.keys, view: v,
 		inferred: c.Trust <= kvcache.Approximate,
-		target:   Target{Worker: c.Name, Instance: c.Instance, Rank: c.Rank, URL: rf.member.URL()},
+		target:   targetOf(rf.member, c.Rank),
 	}
-	if rf.member.Ranks() > 1 {
-		l.target.Header = http.Header{headerRank: []string{strconv.Itoa(c.Rank)}}
-	}
-	return l
 }
 
 // keep makes the booking of a computed prompt last where no event will ever confirm

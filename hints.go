@@ -3,6 +3,7 @@ package kvsteer
 import (
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ type hints struct {
 	previous  string
 	tenant    string
 	qos, pool string
+	among     []string
 	priority  int
 	session   string
 	ttft, itl time.Duration
@@ -26,7 +28,7 @@ type hints struct {
 
 // take reads what the Request and its headers say.
 func (h *hints) take(req *Request) *Error {
-	h.tenant, h.qos, h.pool = req.Tenant, req.QoS, req.Pool
+	h.tenant, h.qos, h.pool, h.among = req.Tenant, req.QoS, req.Pool, slices.Clone(req.Among)
 	h.priority, h.session = req.Priority, req.Session
 	h.ttft, h.itl = req.TargetTTFT, req.TargetITL
 	if h.ttft < 0 || h.itl < 0 {

@@ -47,6 +47,10 @@ type Request struct {
 	// Pool is the group of workers that may serve the request, see [fleet.Worker];
 	// empty means all workers.
 	Pool string
+	// Among, if not empty, lists the only workers that may serve the request, each by
+	// its name or by the host:port of its URL: what a proxy in front has narrowed the
+	// choice to.
+	Among []string
 	// Priority orders requests that wait (see [WithQueue]): lower goes first, as
 	// in vLLM's field of that name, which is not read. 0 is the usual.
 	Priority int

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -120,6 +121,37 @@ func (s *Selection) Target() Target {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.attempt.target
+}
+
+// Alternatives returns where the request could be sent if the Target failed, the best
+// first, as it was when the Target was chosen: for whoever tries them himself, such as
+// a proxy that is told all at once. Nothing is booked there; [Selection.Next] chooses
+// anew and books. Workers that have gone since are left out.
+func (s *Selection) Alternatives() []Target {
+	s.mu.Lock()
+	d := s.decision
+	s.mu.Unlock()
+	snap := s.router.fleet.Snapshot()
+	var out []Target
+	for _, i := range d.byPlace() {
+		c := &d.Candidates[i]
+		if c.Place < 2 {
+			continue
+		}
+		if m := snap.Member(c.Name); m != nil && m.ID() == c.Instance {
+			out = append(out, targetOf(m, c.Candidate.Rank))
+		}
+	}
+	return out
+}
+
+// targetOf is a rank of a worker as the target of requests.
+func targetOf(m *fleet.Member, rank int) Target {
+	t := Target{Worker: m.Name(), Instance: m.ID(), Rank: rank, URL: m.URL()}
+	if m.Ranks() > 1 {
+		t.Header = http.Header{headerRank: []string{strconv.Itoa(rank)}}
+	}
+	return t
 }
 
 // Body returns the bytes to send: the client's own but for fields that the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
@@ -84,10 +85,14 @@ func (s *Selection) models() []string {
 
 // unservable says why there is nobody for a request.
 func (s *Selection) unservable(snap *fleet.Snapshot) *Error {
-	if pool := s.parsed.hints.pool; pool != "" && len(snap.Serving(s.parsed.model)) > 0 {
+	if s.narrowed() && len(snap.Serving(s.parsed.model)) > 0 {
+		of := "those that the request is limited to"
+		if pool := s.parsed.hints.pool; pool != "" {
+			of = "the pool " + quote(pool)
+		}
 		return &Error{
 			Code: CodeNoCandidates, RetryAfter: retrySoon,
-			Message: "no worker of the pool " + quote(pool) + " serves the model " + quote(s.parsed.model),
+			Message: "no worker of " + of + " serves the model " + quote(s.parsed.model),
 		}
 	}
 	return unservable(s.parsed.model, snap)
@@ -95,15 +100,26 @@ func (s *Selection) unservable(snap *fleet.Snapshot) *Error {
 
 // pooled are those of members that the request may go to.
 func (s *Selection) pooled(members []*fleet.Member) []*fleet.Member {
-	if s.parsed.hints.pool == "" || !slices.ContainsFunc(members, s.elsewhere) {
+	if !s.narrowed() || !slices.ContainsFunc(members, s.elsewhere) {
 		return members
 	}
 	return slices.DeleteFunc(slices.Clone(members), s.elsewhere)
 }
 
-// elsewhere reports whether m belongs to another pool.
+// narrowed reports whether the request may go to some workers only.
+func (s *Selection) narrowed() bool {
+	return s.parsed.hints.pool != "" || len(s.parsed.hints.among) > 0
+}
+
+// elsewhere reports whether m is none of those.
 func (s *Selection) elsewhere(m *fleet.Member) bool {
-	return s.parsed.hints.pool != "" && m.Worker().Pool != s.parsed.hints.pool
+	h := &s.parsed.hints
+	if h.pool != "" && m.Worker().Pool != h.pool {
+		return true
+	}
+	return len(h.among) > 0 && !slices.ContainsFunc(h.among, func(name string) bool {
+		return name == m.Name() || strings.EqualFold(name, m.URL().Host)
+	})
 }
 
 // renamed is the body with another model's name.

@@ -126,6 +126,28 @@ func TestPoolsKeepApart(t *testing.T) {
 	require.ErrorContains(t, err, `no worker of the pool "nobody's" serves the model "m"`)
 }
 
+func TestAmong(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig{engines: 3})
+	req := chatRequest("x", false)
+	req.Among = []string{"w2", "nobody", r.fleet.Snapshot().Member("w0").URL().Host}
+	sel, err := r.router.Select(t.Context(), req)
+	require.NoError(t, err)
+	defer sel.Abort(nil)
+	rest := sel.Alternatives()
+	require.Len(t, rest, 1)
+	require.ElementsMatch(t, []string{"w0", "w2"}, []string{sel.Target().Worker, rest[0].Worker})
+	require.Equal(t, r.fleet.Snapshot().Member(rest[0].Worker).URL(), rest[0].URL)
+	require.NoError(t, sel.Next(t.Context(), context.DeadlineExceeded))
+	require.Equal(t, rest[0].Worker, sel.Target().Worker)
+	require.Empty(t, sel.Alternatives())
+
+	req.Among = []string{"nobody"}
+	_, err = r.router.Select(t.Context(), req)
+	require.ErrorContains(t, err, `no worker of those that the request is limited to serves the model "m"`)
+	require.Equal(t, kvsteer.CodeNoCandidates, kvsteer.CodeOf(err))
+}
+
 // reloading is a policy that is replaced while requests are under way.
 type reloading struct{ now atomic.Pointer[named] }
 
