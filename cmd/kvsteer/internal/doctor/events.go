@@ -188,7 +188,7 @@ func (p *patient) judge(one *stream) []Finding {
 	if st.Unknown > 0 {
 		more = fmt.Sprintf("; %d events of kinds that are new here were passed over", st.Unknown)
 	}
-	return with(facts, ok("exact: %d messages since the engine started, all of them known; %d blocks%s", st.Next, blocks, more))
+	return with(facts, ok("exact: all %s since the engine started are known; %s%s", plural(int(st.Next), "message"), plural(blocks, "block"), more))
 }
 
 // shortProblem leaves out of a Follower's problem what the line has already.

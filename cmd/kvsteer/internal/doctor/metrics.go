@@ -268,13 +268,10 @@ func checkRanks(_ context.Context, p *patient) []Finding {
 		seen = len(p.sources)
 	}
 	facts := Facts{"declared": declared, "engine": seen}
-	switch events := len(p.worker.Events); {
+	switch {
 	case seen > 0 && seen != declared:
 		return with(facts, fault(fmt.Sprintf("dataParallel is %d, but the engine has %d: its ranks have a cache each and can't be told apart",
 			declared, seen), fmt.Sprintf("Set dataParallel: %d in the fleet file, and list an event address for each rank (vLLM and SGLang add the rank to the port).", seen)))
-	case events > 0 && events < declared:
-		return with(facts, fault(fmt.Sprintf("%d ranks, but event addresses of %d", declared, events),
-			"List an event address for each rank: vLLM and SGLang add the rank to the port, TensorRT-LLM has one address for all."))
 	case declared == 1:
 		return with(facts, ok("one"))
 	}

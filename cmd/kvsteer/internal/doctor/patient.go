@@ -74,7 +74,9 @@ func (p *patient) settle(ctx context.Context) {
 	if p.member.Healthy() {
 		// Its metrics are read right after that, which may tell what engine it is and
 		// whether it sleeps.
-		wait(ctx, func() bool { return p.member.Load() != nil || len(p.member.Health().Problems) > 0 })
+		wait(ctx, func() bool {
+			return p.member.Load() != nil || len(p.member.Health().Problems) > 0 || p.member.Engine() == fleet.EngineOther
+		})
 	}
 	p.engine = p.member.Engine()
 }

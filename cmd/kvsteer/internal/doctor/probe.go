@@ -68,6 +68,8 @@ func checkProbe(ctx context.Context, p *patient) []Finding {
 	switch {
 	case !p.opts.Probe:
 		return skipped("not asked for (-probe): a request would cost the engine work")
+	case worst(OK, p.found[:1]) == Fault: // health
+		return skipped("the router would send it nothing either, see health")
 	case model == "":
 		return skipped("no model is known")
 	}
@@ -114,6 +116,9 @@ func (p *prober) run(ctx context.Context) {
 		return
 	}
 	p.judgeUsage(&cold, &warm)
+	if heard || !p.connected() { // else nothing could be predicted, and judgeEvents says why
+		p.judgePrediction(&cold, &warm)
+	}
 	p.judgeEvents(ctx, delay, heard)
 	p.judgeMetrics(ctx, counted)
 	if cold.first > slow {
@@ -218,7 +223,7 @@ func (p *prober) try(ctx context.Context) (trial, error) {
 	}
 	defer resp.Body.Close()
 	switch {
-	case resp.StatusCode == http.StatusBadRequest || resp.StatusCode == http.StatusNotFound ||
+	case resp.StatusCode == http.StatusBadRequest && p.api == prompt.Chat || resp.StatusCode == http.StatusNotFound ||
 		resp.StatusCode == http.StatusMethodNotAllowed || resp.StatusCode == http.StatusNotImplemented:
 		return t, fmt.Errorf("status %d: %w", resp.StatusCode, errUnsupported)
 	case resp.StatusCode/100 != 2:
@@ -333,6 +338,14 @@ func (p *prober) judgeUsage(cold, warm *trial) {
 			"Is prefix caching on? Do other clients push everything out of the cache?"))
 		return
 	}
+}
+
+// judgePrediction compares the cached tokens that the engine reports with those that
+// the index predicted.
+func (p *prober) judgePrediction(cold, warm *trial) {
+	if !warm.usage.CachedKnown {
+		return
+	}
 	for i, t := range []*trial{cold, warm} {
 		got := 0 // where nothing was cached some engines say nothing
 		if t.usage.CachedKnown {
@@ -364,16 +377,15 @@ func (p *prober) judgeEvents(ctx context.Context, delay time.Duration, heard boo
 		p.add(fault("it completes requests and publishes no KV events of them", "Is this the address of the same engine? vLLM: "+vllmEvents))
 		return
 	}
-	if delay > late {
-		p.add(warning(fmt.Sprintf("events came %s after the answer", show(delay)),
-			"Until they come the router goes by its own bookings. Is the network, or this machine, busy?"))
-	}
 	missed, total := p.missed(ctx)
 	switch {
 	case missed > 0 && missed == total:
 		p.add(fault("events did not arrive until they were replayed", "The engine publishes under another topic than topic in the fleet file, or something between drops them."))
 	case missed > 0:
 		p.add(warning(fmt.Sprintf("%d of %d event messages were lost on their way, and replayed", missed, total), "Is the network, or this machine, busy? hwm in --kv-events-config is the engine's queue for a subscriber."))
+	case delay > late:
+		p.add(warning(fmt.Sprintf("events came %s after the answer", show(delay)),
+			"Until they come the router goes by its own bookings. Is the network, or this machine, busy?"))
 	}
 }
 
