@@ -150,7 +150,9 @@ func (r *Round) Add(q *Prompt, p *Place) {
 	}
 	r.Indexed = append(r.Indexed, indexed)
 	r.home = append(r.home, p.Home)
-	r.before = append(r.before, before{p.PrefillFor, p.PromisedTokens, p.PromisedPairs, p.Wanting})
+	r.before = append(r.before, before{
+		since: p.PrefillFor, requests: p.Prefilling, tokens: p.PromisedTokens, pairs: p.PromisedPairs, wanting: p.Wanting,
+	})
 	r.Candidates = append(r.Candidates, c)
 	r.Features = append(r.Features, Features{
 		Model: q.Model, Class: p.Class, Worker: p.Name,
@@ -205,9 +207,16 @@ func (r *Round) Predict(p Predictor) {
 	r.predict(p, r.Features)
 	fewest := r.fewest()
 	fill := func(i int, c *policy.Candidate, expected *Prediction) {
-		c.PredictedTTFT = expected.TTFT
+		late := r.before[i].late
+		c.PredictedTTFT = plus(expected.TTFT, late)
 		c.Externality = times(expected.Externality, o.others(c.Running, r.before[i].wanting, fewest))
 		c.PredictedP90, c.PredictedITL, c.PredictedE2E = expected.P90, expected.ITL, expected.E2E
+		if c.PredictedP90 > 0 {
+			c.PredictedP90 = plus(c.PredictedP90, late)
+		}
+		if c.PredictedE2E > 0 {
+			c.PredictedE2E = plus(c.PredictedE2E, late)
+		}
 	}
 	for i := range r.Candidates {
 		fill(i, &r.Candidates[i], &r.Predictions[i])
