@@ -25,6 +25,17 @@ func (w *words) any(what string, names []string) {
 	}
 }
 
+func (w *words) tags(t *tags) {
+	if len(t.names) == 0 {
+		return
+	}
+	s := "tag " + strings.Join(t.names, " or ")
+	if t.unknown {
+		s += " (or not known)"
+	}
+	w.add(s)
+}
+
 func (w *words) within(what string, r *interval, unit string) {
 	if r.hasAbove {
 		w.add(what + " > " + plain(r.above) + unit)
@@ -156,7 +167,7 @@ func (m *match) String() string {
 	case m.session < 0:
 		w.add("no session")
 	}
-	w.any("tag", m.tags.names)
+	w.tags(&m.tags)
 	w.headers(m.headers)
 	w.within("promptTokens", &m.tokens, "")
 	w.within("queuedPrompts", &m.queued, "")
@@ -192,7 +203,7 @@ func (x *exclusion) String() string {
 
 func (c *condition) String() string {
 	var w words
-	w.any("tag", c.tags.names)
+	w.tags(&c.tags)
 	w.any("tenant", c.tenants)
 	w.any("qos", c.qos)
 	w.headers(c.headers)
