@@ -39,6 +39,8 @@ type Explanation struct {
 	// OnEmpty is what happens if there is no candidate, in words.
 	OnEmpty string            `json:"on_empty"`
 	Shadows []ExplainedShadow `json:"shadows,omitempty"`
+
+	order []int // the plan's
 }
 
 // PassedRule is a rule that did not decide.
@@ -73,6 +75,8 @@ type ExplainedCandidate struct {
 	Stage int `json:"stage"`
 	// Dropped says what dropped it, "" if nothing did.
 	Dropped string `json:"dropped,omitempty"`
+	// Note says what else than its numbers its place is due to.
+	Note string `json:"note,omitempty"`
 }
 
 // Rewrite is a change of the model that a request names.
@@ -120,6 +124,7 @@ func Explain(p Policy, req *Request, candidates []Candidate, plan *Plan) *Explan
 }
 
 func (e *Explanation) candidates(candidates []Candidate, plan *Plan) {
+	e.order = slices.Clone(plan.Order)
 	e.Candidates = make([]ExplainedCandidate, 0, len(candidates))
 	for k, i := range plan.Order {
 		c := ExplainedCandidate{Candidate: candidates[i], TrustState: candidates[i].Trust.String(), Place: k + 1}
@@ -163,7 +168,7 @@ func (s *Set) explain(e *Explanation, req *Request, candidates []Candidate, plan
 				if plan.Match >= 0 {
 					e.Matched = r.matches[plan.Match].text
 				}
-				r.explain(e, sc, plan)
+				r.explain(e, sc)
 				return
 			}
 			e.Passed = append(e.Passed, PassedRule{Policy: p.name, Rule: r.name, Why: r.passed(sc)})
@@ -249,39 +254,53 @@ func outside(what string, x float64, within *interval) string {
 	return what + " is " + is + ", not" + strings.ReplaceAll(w.String(), ", ", " and")
 }
 
-// explain says what became of the rule's stages.
-func (r *rule) explain(e *Explanation, sc *scratch, plan *Plan) {
-	counts := make([]int, len(r.stages))
-	for k := range plan.Order {
-		at := 0
-		if k < len(plan.Stages) {
-			at = plan.Stages[k]
-		}
-		counts[at]++
-	}
+// explain says what became of the rule's stages, by going through them again.
+func (r *rule) explain(e *Explanation, sc *scratch) {
+	notes := map[int]string{}
 	r.reduce(sc)
 	decided := false
 	for i := range r.stages {
-		st := ExplainedStage{Stage: r.stages[i].text, Candidates: counts[i]}
-		if counts[i] > 0 {
+		stage := &r.stages[i]
+		before := slices.Clone(sc.state)
+		stage.collect(sc)
+		stage.rank(sc.pool.req, sc.pool.candidates, sc)
+		st := ExplainedStage{Stage: stage.text, Candidates: len(sc.keys)}
+		if len(sc.keys) > 0 {
 			st.Decided, decided = !decided, true
 		} else {
-			st.Empty = r.emptied(i, sc)
+			st.Empty = r.emptied(stage, before, sc)
+		}
+		for k := range sc.keys {
+			notes[int(sc.keys[k].index)] = stage.note(&sc.keys[k])
 		}
 		e.Stages = append(e.Stages, st)
 	}
+	for k, i := range e.order {
+		e.Candidates[k].Note = notes[i]
+	}
 }
 
-// emptied says why stage k has no candidates.
-func (r *rule) emptied(k int, sc *scratch) string {
+// note says what else than numbers its place in the stage is due to.
+func (s *stage) note(k *sortKey) string {
+	if k.rank>>shiftBack&1 != 0 {
+		return "held back: another model that is not faster by " + s.lead.String()
+	}
+	if len(s.shares) > 0 && k.rank>>shiftShare&shareMask == shareDrawn {
+		return "of the share that was drawn"
+	}
+	return ""
+}
+
+// emptied says why a stage has no candidates, by what had become of them before.
+func (r *rule) emptied(stage *stage, before []int32, sc *scratch) string {
 	fit, earlier := 0, 0
 	by := make([]int, len(r.exclude))
-	for i, state := range sc.state {
-		if _, _, ok := r.stages[k].place(&sc.pool.candidates[i]); !ok || state == stateUnconsidered {
+	for i, state := range before {
+		if _, _, ok := stage.place(&sc.pool.candidates[i]); !ok || state == stateUnconsidered {
 			continue
 		}
 		fit++
-		if state == stateOpen {
+		if state == statePlaced {
 			earlier++
 			continue
 		}

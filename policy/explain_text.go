@@ -80,7 +80,11 @@ func (e *Explanation) String() string {
 			fmt.Fprintf(&b, "  -  %s: %s; dropped: %s\n", c.title(), c.numbers(), c.Dropped)
 			continue
 		}
-		fmt.Fprintf(&b, "  %d. %s: %s\n", c.Place, c.title(), c.numbers())
+		fmt.Fprintf(&b, "  %d. %s: %s", c.Place, c.title(), c.numbers())
+		if c.Note != "" {
+			b.WriteString("; " + c.Note)
+		}
+		b.WriteByte('\n')
 	}
 	e.writeOutcome(&b)
 	for _, sh := range e.Shadows {

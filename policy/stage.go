@@ -58,6 +58,7 @@ const (
 	shiftBack  = 31
 	shiftShare = 29
 
+	shareMask    = 3
 	shareDrawn   = 0
 	shareOther   = 1
 	shareWithout = 2 // with no weight
