@@ -174,6 +174,9 @@ func (c *cluster) stepDone(i int) error {
 		}
 		if c.token(l.job, o.Index) {
 			changed = true
+			if err := c.unneeded(l.job); err != nil {
+				return err
+			}
 		}
 		if o.Finished {
 			c.finish(l.job)
@@ -233,6 +236,9 @@ func (c *cluster) finish(j *Job) {
 func (c *cluster) lose(j *Job) {
 	c.live--
 	c.out.lost(j)
+	if l, ok := c.rule.(Loser); ok {
+		l.Lost(j)
+	}
 	if j.closed {
 		c.agenda.plan(event{at: c.now + retryAfter, kind: user})
 	}

@@ -74,7 +74,7 @@ func (c *cluster) fetch(list []sim.Fetch) {
 func (c *cluster) arrived(l, by *Leg) error {
 	w := &c.workers[l.worker]
 	if l.phase == ended || l.life != w.life {
-		return c.release(by) // it has failed already
+		return nil // it has failed already, and the lease ends by itself
 	}
 	if by.life != c.workers[by.worker].life {
 		w.engine.Cancel(&l.req)
@@ -89,6 +89,15 @@ func (c *cluster) arrived(l, by *Leg) error {
 		return err
 	}
 	return c.kick(l.worker)
+}
+
+// unneeded gives back what was kept for a call that found all of its prompt where it
+// is answered, and fetched nothing.
+func (c *cluster) unneeded(j *Job) error {
+	if j.by == nil {
+		return nil
+	}
+	return c.release(j.by)
 }
 
 // release gives back the blocks that were kept for another worker.

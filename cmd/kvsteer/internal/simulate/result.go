@@ -59,6 +59,7 @@ type recorder struct {
 	bounded     bool
 	first, last time.Duration
 	any         bool
+	calls       int // that arrived
 	samples     []sample
 	failed      int
 	// pauses counts the times between tokens: cell n is those of pauseStep^n
@@ -81,6 +82,7 @@ func (r *recorder) arrived(at time.Duration) {
 		r.any, r.first = true, at
 	}
 	r.last = at
+	r.calls++
 }
 
 // measures reports whether a call is one of those that are measured.

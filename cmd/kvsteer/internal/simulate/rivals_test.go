@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ func state(prompt int, views ...View) *State {
 	call := &Call{Prompt: prompt, Output: 1, Blocks: extend(nil, 10, prompt, kindUnique, 1), Session: 7}
 	for i := range views {
 		v := &views[i]
-		v.BlockSize, v.CapacityBlocks, v.index = 10, 100, i
+		v.Name, v.BlockSize, v.CapacityBlocks, v.index = "worker-"+strconv.Itoa(i), 10, 100, i
 		v.Owner = index.Join("w")
 		index.SetTrust(v.Owner, kvcache.Exact)
 		v.Hit.Blocks = int32(v.CachedBlocks)

@@ -31,7 +31,7 @@ func workloads(t *testing.T, seed uint64) map[string]*Workload {
 	require.NoError(t, err)
 	out := map[string]*Workload{
 		"shared-prefix": SharedPrefix(64, nil), "multi-turn": MultiTurn(64, nil),
-		"control": Control(64, nil), "hot-prefix": HotPrefix(64, nil), "agents": Agents(64, nil), "trace": Trace("trace", calls),
+		"control": Control(64, nil), "hot-prefix": HotPrefix(64, nil), "agents": Agents(64, nil), "long-prompts": LongPrompts(64, nil), "trace": Trace("trace", calls),
 	}
 	for _, w := range out {
 		w.Reseed(seed)

@@ -228,14 +228,15 @@ const warmUp = 200
 
 // Handed implements [HandOver].
 func (r *Steer) Handed(s *State, j *Job, took time.Duration, cached int) {
-	x, ok := j.note.(expectation)
-	if !ok {
-		return
-	}
-	if j.attempt == 1 {
+	r.computed(j, took)
+	r.audit(s, j, cached)
+}
+
+// computed lets the predictor learn from a prompt that was computed for another worker.
+func (r *Steer) computed(j *Job, took time.Duration) {
+	if x, ok := j.note.(expectation); ok && j.attempt == 1 {
 		r.Predictor.Observe(&x.first, max(took, 1))
 	}
-	r.audit(s, j, cached)
 }
 
 // FirstToken implements [Observer].

@@ -117,6 +117,11 @@ type Auditor interface {
 	Done(s *State, j *Job, cached int)
 }
 
+// Loser is a Rule that is told of calls that nobody answers, or not to the end.
+type Loser interface {
+	Lost(j *Job)
+}
+
 // Binder is a Rule that may leave calls waiting in the router. Pick is not used.
 type Binder interface {
 	// Bind names one of the waiting jobs and a worker of the fleet; -1 to wait on. It is
