@@ -11,6 +11,7 @@ import (
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/kvcache/follow"
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
 	"github.com/kvsteer/kvsteer/kvcache/trtllm"
 )
 
@@ -123,15 +124,25 @@ func polled(ep follow.Endpoint) bool { return strings.HasPrefix(strings.ToLower(
 // checkPolled asks whether events could be fetched, without doing so: what one
 // consumer fetches, the router never sees.
 func (p *patient) checkPolled(ctx context.Context) []Finding {
-	a, err := p.ask(ctx, http.MethodOptions, trtllm.Path)
-	advice := "Set " + trtllmEvents + " in the options of trtllm-serve."
-	switch {
-	case err != nil:
-		return fault(fmt.Sprintf("%s: %v", trtllm.Path, err), "Look into the engine's log.")
-	case a.status == http.StatusNotFound:
-		return fault("the engine has no "+trtllm.Path, advice)
+	if p.engine == fleet.EngineVLLM || p.engine == fleet.EngineSGLang {
+		return fault("an address to fetch events from, which "+title(p.engine)+" does not have",
+			"Write tcp://HOST:PORT, the engine's host and the port of its endpoint.")
 	}
-	return ok("%s is there; events were not fetched, because that would take them away from the router", trtllm.Path)
+	// Servers answer this method with 405 where they have the path, and with 404 where
+	// they don't; but for those that answer 404 to all of them.
+	a, err := p.ask(ctx, http.MethodOptions, trtllm.Path)
+	if err != nil {
+		return fault(fmt.Sprintf("%s: %v", trtllm.Path, err), "Look into the engine's log.")
+	}
+	other, err := p.ask(ctx, http.MethodOptions, prompt.Chat.Path())
+	const untouched = "events were not fetched, because that would take them away from the router"
+	switch {
+	case a.status != http.StatusNotFound:
+		return ok("%s is there; %s", trtllm.Path, untouched)
+	case err != nil || other.status == http.StatusNotFound:
+		return skipped("the engine does not say whether it has %s; %s", trtllm.Path, untouched)
+	}
+	return fault("the engine has no "+trtllm.Path, "Use a version of trtllm-serve that has it, and set "+trtllmEvents+" in its options.")
 }
 
 // judge says what came of following an address.
@@ -188,7 +199,7 @@ func (p *patient) judge(one *stream) []Finding {
 	if st.Unknown > 0 {
 		more = fmt.Sprintf("; %d events of kinds that are new here were passed over", st.Unknown)
 	}
-	return with(facts, ok("exact: all %s since the engine started are known; %s%s", plural(int(st.Next), "message"), plural(blocks, "block"), more))
+	return with(facts, ok("exact: all since the engine started is known, %s, %s%s", plural(int(st.Next), "message"), plural(blocks, "block"), more))
 }
 
 // shortProblem leaves out of a Follower's problem what the line has already.

@@ -58,7 +58,7 @@ func engineWith(t *testing.T, dir string) fleet.Worker {
 	})
 }
 
-// files examines one worker and returns what is said of files: in general, and as
+// filesOf examines one worker and returns what is said of files: in general, and as
 // compared with the engine.
 func filesOf(t *testing.T, w fleet.Worker, dir string) (general, compared Finding) {
 	t.Helper()
@@ -86,7 +86,7 @@ func TestFilesAreTheEngines(t *testing.T) {
 	assert.Equal(t, OK, compared.Status, compared.Summary)
 	assert.Contains(t, compared.Summary, "token for token")
 	assert.Equal(t, general.Facts["assets"], compared.Facts["assets"])
-	assert.Len(t, general.Facts["assets"], 64)
+	assert.NotEmpty(t, general.Facts["assets"])
 }
 
 func TestFilesAreOthers(t *testing.T) {

@@ -150,7 +150,33 @@ func TestAnotherEngine(t *testing.T) {
 		return true
 	})
 	w.Engine = fleet.EngineAuto
-	ill{}.must("engine", Warning, "neither vLLM, SGLang nor TensorRT-LLM", "tokens", "blocks").confirm(t, one(t, w))
+	ill{}.must("engine", Warning, "neither vLLM, SGLang nor TensorRT-LLM").confirm(t, one(t, w))
 	w.Engine = fleet.EngineOther
-	ill{}.must("engine", OK, "declared as another kind", "tokens", "blocks").confirm(t, one(t, w))
+	ill{}.must("engine", OK, "declared as another kind").confirm(t, one(t, w))
+}
+
+// Whether events could be fetched is found out without fetching any.
+func TestPolledEvents(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		events, other int
+		ill
+	}{
+		"there":   {http.StatusMethodNotAllowed, http.StatusMethodNotAllowed, ill{}.must("events", OK, "/kv_cache_events is there")},
+		"absent":  {http.StatusNotFound, http.StatusMethodNotAllowed, ill{}.must("events", Fault, "the engine has no /kv_cache_events")},
+		"unknown": {http.StatusNotFound, http.StatusNotFound, ill{}.must("events", Skipped, "does not say whether it has")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := engine(t, func(c *fleettest.Config) { c.Dialect, c.ZMQ = fleettest.TensorRTLLM, false })
+			w := behind(t, e, func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method != http.MethodOptions {
+					return r.URL.Path == "/kv_cache_events" // nobody may fetch them
+				}
+				w.WriteHeader(map[bool]int{true: c.events, false: c.other}[r.URL.Path == "/kv_cache_events"])
+				return true
+			})
+			c.confirm(t, one(t, w))
+		})
+	}
 }

@@ -62,6 +62,8 @@ func checkTokens(ctx context.Context, p *patient) []Finding {
 		return with(facts, ok("%s", text))
 	case p.proven[model]:
 		return with(facts, ok("computed from local files, which are proven; besides, %s", text))
+	case len(render.serves)+len(tokenize.serves) == 0 && (p.engine == fleet.EngineAuto || p.engine == fleet.EngineOther):
+		return with(facts, ok("neither /render nor /tokenize, as usual of this kind of engine: prompts are known by their bytes"))
 	case len(render.serves)+len(tokenize.serves) == 0:
 		return with(facts, fault("neither /render nor /tokenize: prompts are known by their bytes only, so that KV events can't be used", tokensAdvice(p.engine)))
 	case p.engine == fleet.EngineSGLang:
