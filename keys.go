@@ -55,18 +55,23 @@ func (s *Selection) hashed(dst []kvcache.Key, view, block int, adapter string) [
 func (s *Selection) found(set int) []kvcache.Key {
 	k := &s.keys.sets[set]
 	enc := &s.views[k.view].enc
-	if enc.Source == prompt.SourceBytes || len(enc.Tokens) == 0 {
-		return k.keys
+	if enc.Source == prompt.SourceBytes || enc.Source == prompt.SourcePrefix || len(enc.Tokens) == 0 {
+		return k.keys // of a beginning, the last token is behind all of them
 	}
 	return k.keys[:min(len(k.keys), (len(enc.Tokens)-1)/k.block)]
 }
 
 // booked returns the keys of the blocks that o holds once it has computed the prompt.
 func (r *Router) booked(s *Selection, set int, o kvcache.Owner) []kvcache.Key {
-	if r.index.Hybrid(o) {
+	keys := &s.keys.sets[set]
+	switch {
+	case !r.index.Hybrid(o):
+		return keys.keys
+	case s.views[keys.view].enc.Source == prompt.SourcePrefix:
+		return nil // its windows will be at the end of the prompt, which is not known
+	default:
 		return s.found(set)
 	}
-	return s.keys.sets[set].keys
 }
 
 // hash computes the prompt's keys for the workers that there are, before pickMu is

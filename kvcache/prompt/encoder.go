@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
@@ -89,7 +90,10 @@ func (e *Encoder) Encode(ctx context.Context, r *Request) (Encoding, error) {
 		degraded = append(degraded, enc.Degraded...)
 	}
 	if !found {
-		enc = bytesOf(q.API, q.Object)
+		degraded = slices.Clip(degraded) // others may wait for the same
+		if enc, found = e.begin(ctx, &q, &degraded); !found {
+			enc = bytesOf(q.API, q.Object)
+		}
 	}
 	enc.Degraded = degraded
 	if enc.Source == SourceNone {
@@ -137,6 +141,40 @@ func (e *Encoder) compute(ctx context.Context, r *Request, passed *[]Degradation
 		note(passed, s.Kind(), err)
 	}
 	return Encoding{}, false
+}
+
+// begin computes the beginning of a prompt that nobody has all of. It is of use
+// where it is most of the prompt. Where it isn't, the bytes of all of it say more: that
+// a conversation goes on behind its image, for example.
+func (e *Encoder) begin(ctx context.Context, r *Request, passed *[]Degradation) (Encoding, bool) {
+	for _, s := range e.opts.Sources {
+		p, ok := s.(Prefixer)
+		if !ok {
+			continue
+		}
+		enc, err := e.prefix(ctx, p, r)
+		switch {
+		case err != nil:
+		case enc.Source != SourcePrefix || len(enc.Tokens) == 0:
+			err = errSourceFailed
+		case len(enc.Tokens) < enc.Count-len(enc.Tokens):
+			err = errShortPrefix
+		default:
+			*passed = append(*passed, enc.Degraded...) // what is not sure about it comes last
+			return enc, true
+		}
+		note(passed, SourcePrefix, err)
+	}
+	return Encoding{}, false
+}
+
+func (e *Encoder) prefix(ctx context.Context, p Prefixer, r *Request) (Encoding, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.opts.deadline(len(r.Object.Bytes())))
+	defer cancel()
+	if err := ctx.Err(); err != nil {
+		return Encoding{}, err //nolint:wrapcheck // note knows it
+	}
+	return p.Prefix(ctx, r) //nolint:wrapcheck // a source's own
 }
 
 // ask gets the encoding from the cache or the chain. When it is not found it

@@ -67,5 +67,6 @@ const (
 	errNotIDs        ReasonError = "not a list of token ids"
 	errClosed        ReasonError = "encoder closed"
 	errSourceFailed  ReasonError = "source failed"
+	errShortPrefix   ReasonError = "most of the prompt is behind its first media"
 	errUnknownPrompt ReasonError = "prompt of an unknown form"
 )

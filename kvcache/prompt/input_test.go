@@ -38,11 +38,12 @@ func TestAPIForPath(t *testing.T) {
 
 func TestSourceKind(t *testing.T) {
 	t.Parallel()
-	want := []string{"none", "caller", "local", "render", "tokenize", "bytes", "none"}
+	want := []string{"none", "caller", "local", "render", "tokenize", "prefix", "bytes", "none"}
 	for k, name := range want {
 		assert.Equal(t, name, SourceKind(k).String())
 	}
 	assert.True(t, SourceRender.Exact())
+	assert.False(t, SourcePrefix.Exact())
 	assert.False(t, SourceBytes.Exact())
 	assert.False(t, SourceNone.Exact())
 }

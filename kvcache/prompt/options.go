@@ -11,7 +11,8 @@ type Options struct {
 	// Sources are tried after the caller's ids and before the engine, in order:
 	// this is where local tokenizers go. Those of kind [SourceLocal] that come first
 	// are called for every request, in its own goroutine and without the cache: they
-	// must answer from memory. What they share with the others is the deadline.
+	// must answer from memory. What they share with the others is the deadline. Those
+	// that are a [Prefixer] are asked once more when nothing else but bytes is left.
 	// They are not closed with the Encoder.
 	Sources []Source
 	// NoRender and NoTokenize leave the engine's endpoints out.

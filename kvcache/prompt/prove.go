@@ -215,13 +215,14 @@ func (p *Prover) Leave(id string) {
 // Observe takes in a request that an engine answered, and returns how its prompt
 // differs from what it was taken for, nil if it doesn't. When too many of an
 // engine's requests do, the model's local path is disabled for a while and the
-// engine is asked anew. A prompt by files that have changed since says nothing.
+// engine is asked anew; where it was the beginnings of prompts with media, only these.
+// A prompt by files that have changed since says nothing.
 func (p *Prover) Observe(o *Observation) *Mismatch {
-	if enc := o.Encoding; enc != nil && enc.Source == SourceLocal && enc.Assets != "" && enc.Assets != p.local.Assets(o.Model) {
+	if enc := o.Encoding; enc != nil && enc.Source.local() && enc.Assets != "" && enc.Assets != p.local.Assets(o.Model) {
 		return nil
 	}
 	m := p.audit.Observe(o)
-	if m != nil && m.Tipped && m.Source == SourceLocal {
+	if m != nil && m.Tipped && m.Source.local() {
 		p.disprove(m)
 	}
 	return m

@@ -105,17 +105,28 @@ func NewAuditor(o AuditOptions) *Auditor {
 
 // Observe takes in an answered request and returns how it differs, nil if it
 // doesn't or if that can't be told: the encoding is an estimate, stands for several
-// prompts, or the engine reports nothing.
+// prompts, or the engine reports nothing. Of a beginning it is compared with the
+// engine's, and that more follows.
 func (a *Auditor) Observe(o *Observation) *Mismatch {
 	enc := o.Encoding
-	if enc == nil || !enc.Source.Exact() || len(enc.Tokens) != enc.Count || o.PromptTokens < 0 && o.PromptIDs == nil {
+	if enc == nil || o.PromptTokens < 0 && o.PromptIDs == nil {
+		return nil
+	}
+	begins := enc.Source == SourcePrefix
+	if !begins && (!enc.Source.Exact() || len(enc.Tokens) != enc.Count) {
 		return nil
 	}
 	position, reported := -1, o.PromptTokens
 	wrong := reported >= 0 && reported != enc.Count
-	if o.PromptIDs != nil {
-		reported = len(o.PromptIDs)
-		position = firstDifference(enc.Tokens, o.PromptIDs)
+	if begins {
+		wrong = reported >= 0 && reported <= len(enc.Tokens)
+	}
+	if ids := o.PromptIDs; ids != nil {
+		reported = len(ids)
+		if begins && reported > len(enc.Tokens) {
+			ids = ids[:len(enc.Tokens)]
+		}
+		position = firstDifference(enc.Tokens, ids)
 		wrong = position >= 0
 	}
 	mismatches, requests, tipped := a.count(auditKey{o.Engine, o.Model, enc.Assets, enc.Source}, wrong)

@@ -24,6 +24,9 @@ type provenModel struct {
 	held       time.Time
 	heldAssets string
 	holds      int
+	// prefixHeld is the same for how prompts with media begin, and only for that.
+	prefixHeld   time.Time
+	prefixAssets string
 }
 
 // verdict is what becomes of a model's requests. It is immutable.
@@ -45,9 +48,38 @@ func (p *Prover) Assets(model string) string { return p.local.Assets(model) }
 // Encode implements Source: it computes ids by the local source, or says why that
 // is not to be trusted.
 func (p *Prover) Encode(ctx context.Context, r *Request) (Encoding, error) {
+	return p.gated(ctx, r, p.local.Encode)
+}
+
+// Prefix implements [Prefixer], if the local source does: it computes how a prompt
+// begins, or says why that is not to be trusted. The probes hold no media, since
+// most engines take none; so of beginnings it is proven that their text is.
+func (p *Prover) Prefix(ctx context.Context, r *Request) (Encoding, error) {
+	local, ok := p.local.(Prefixer)
+	switch {
+	case !ok:
+		return Encoding{}, ErrNotApplicable
+	case p.prefixHeld(r.Model, p.local.Assets(r.Model)):
+		return Encoding{}, errDisproved
+	default:
+		return p.gated(ctx, r, local.Prefix)
+	}
+}
+
+// prefixHeld reports whether requests have disproved how prompts of a model begin.
+func (p *Prover) prefixHeld(model, assets string) bool {
+	now := p.opts.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := p.models[model]
+	return m != nil && m.prefixAssets == assets && now.Before(m.prefixHeld)
+}
+
+// gated has the local source compute, if the engines allow it.
+func (p *Prover) gated(ctx context.Context, r *Request, encode func(context.Context, *Request) (Encoding, error)) (Encoding, error) {
 	assets := p.local.Assets(r.Model)
 	if assets == "" {
-		return p.local.Encode(ctx, r) // which says why not
+		return encode(ctx, r) // which says why not
 	}
 	v := p.verdictOn(r.Model, assets)
 	var unsure []Degradation
@@ -61,7 +93,7 @@ func (p *Prover) Encode(ctx context.Context, r *Request) (Encoding, error) {
 		return Encoding{}, ReasonError(unsure[0].Reason)
 	default:
 	}
-	enc, err := p.local.Encode(ctx, r)
+	enc, err := encode(ctx, r)
 	switch {
 	case err != nil:
 		return Encoding{}, err
@@ -189,6 +221,13 @@ func (p *Prover) disprove(m *Mismatch) {
 	now := p.opts.Now()
 	p.mu.Lock()
 	e, model := p.engines[m.Engine], p.models[m.Model]
+	if m.Source == SourcePrefix {
+		if model != nil {
+			model.prefixHeld, model.prefixAssets = now.Add(maxHold), assets // no probe could end it
+		}
+		p.mu.Unlock()
+		return
+	}
 	if e == nil || model == nil || assets == "" || model.heldAssets == assets && now.Before(model.held) {
 		p.mu.Unlock()
 		return // it is gone, or disabled already

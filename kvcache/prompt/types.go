@@ -48,6 +48,7 @@ const (
 	SourceLocal
 	SourceRender
 	SourceTokenize
+	SourcePrefix
 	SourceBytes
 )
 
@@ -62,6 +63,8 @@ func (k SourceKind) String() string {
 		return "render"
 	case SourceTokenize:
 		return "tokenize"
+	case SourcePrefix:
+		return "prefix"
 	case SourceBytes:
 		return "bytes"
 	default:
@@ -69,15 +72,19 @@ func (k SourceKind) String() string {
 	}
 }
 
-// Exact reports whether the encoding holds the engine's token ids.
+// Exact reports whether the encoding holds the engine's token ids, all of them.
 func (k SourceKind) Exact() bool { return k >= SourceCaller && k <= SourceTokenize }
+
+// local reports whether the encoding was computed from a model's files.
+func (k SourceKind) local() bool { return k == SourceLocal || k == SourcePrefix }
 
 // Encoding is a prompt ready to be hashed. Its slices may be shared with other
 // requests and must not be modified.
 type Encoding struct {
 	Source SourceKind
 	// Tokens are exact ids; nil when Source is SourceBytes or SourceNone. Of a
-	// request with several prompts they are those of the first one.
+	// request with several prompts they are those of the first one. When Source is
+	// SourcePrefix they are the prompt's first ids, and at least one more follows.
 	Tokens []uint32
 	// Items are the multimodal inputs that Tokens hold placeholders for, by offset.
 	Items []kvcache.Item
@@ -86,10 +93,11 @@ type Encoding struct {
 	Bytes []byte
 	// Count is the number of prompt tokens of the request: len(Tokens) and those of
 	// further prompts, which are estimated unless they are ids; an estimate
-	// altogether when Source is SourceBytes.
+	// altogether when Source is SourceBytes or SourcePrefix.
 	Count int
 	// Assets identifies the model's files that the ids were computed from, when
-	// Source is SourceLocal and the source says so: equal files, equal Assets.
+	// Source is SourceLocal or SourcePrefix and the source says so: equal files, equal
+	// Assets.
 	Assets string
 	// Degraded lists the sources that were tried or passed over before Source,
 	// in order; empty when the first applicable one served. An entry about Source
@@ -115,4 +123,15 @@ type Source interface {
 	// nothing to do with such requests and is not a degradation. The text of a
 	// [ReasonError] is shown, that of other errors is not. The Request has its Object.
 	Encode(ctx context.Context, r *Request) (Encoding, error)
+}
+
+// Prefixer is a Source that knows how prompts begin which it can't serve whole: with
+// an image in it, for example, whose placeholders only the engine can count. The
+// Encoder asks for the beginning when no source has all of a prompt. What one asks
+// of a Source holds for it, too.
+type Prefixer interface {
+	Source
+	// Prefix returns an Encoding with Source [SourcePrefix], or an error as Encode
+	// does. Requests that nothing but Encode is for are not applicable.
+	Prefix(ctx context.Context, r *Request) (Encoding, error)
 }

@@ -211,7 +211,7 @@ func (c *converter) turn(role string, content jsonscan.Value) error {
 		all := strings.Join(reasoning, "")
 		m.reasoning = &all
 	}
-	if len(m.parts) == 1 {
+	if len(m.parts) == 1 && m.parts[0].medium == noMedium {
 		m.setText(m.parts[0].text)
 	}
 	// What a user says besides the results of tools comes after them.
@@ -248,7 +248,10 @@ func (c *converter) block(m *message, v jsonscan.Value) (*string, error) {
 	case "tool_result":
 		return nil, c.toolResult(m, v)
 	case "image":
-		return nil, errMedia
+		if !isImage(v) {
+			return nil, errMedia
+		}
+		m.parts = append(m.parts, part{medium: image})
 	default:
 		return nil, errForm
 	}
@@ -301,26 +304,53 @@ func (c *converter) toolResult(m *message, v jsonscan.Value) error {
 		s, _ := content.Str()
 		result.setText(s)
 	case jsonscan.KindArray:
-		var texts []string
-		for it := content.Iter(); it.Next(); {
-			switch kind, _ := it.Value().Get("type").Str(); kind {
-			case "text":
-			case "image":
-				return errMedia
-			default:
-				return errForm
-			}
-			text := it.Value().Get("text")
-			s, isText := text.Str()
-			if !isText && text.Kind() != jsonscan.KindNone {
-				return errForm
-			}
-			texts = append(texts, s)
+		texts, images, err := resultParts(content)
+		if err != nil {
+			return err
 		}
 		result.setText(strings.Join(texts, "\n"))
+		c.out = append(c.out, result)
+		if len(images) > 0 { // which tools can't have, so the user shows them
+			c.out = append(c.out, message{role: roleUser, parts: images})
+		}
+		return nil
 	default:
 		return errForm
 	}
 	c.out = append(c.out, result)
 	return nil
+}
+
+// resultParts reads the texts and images of a tool's result.
+func resultParts(content jsonscan.Value) (texts []string, images []part, err error) {
+	for it := content.Iter(); it.Next(); {
+		switch kind, _ := it.Value().Get("type").Str(); kind {
+		case "text":
+			text := it.Value().Get("text")
+			s, isText := text.Str()
+			if !isText && text.Kind() != jsonscan.KindNone {
+				return nil, nil, errForm
+			}
+			texts = append(texts, s)
+		case "image":
+			if !isImage(it.Value()) {
+				return nil, nil, errMedia
+			}
+			images = append(images, part{medium: image})
+		default:
+			return nil, nil, errForm
+		}
+	}
+	return texts, images, nil
+}
+
+// isImage reports whether a block is an image of the usual form.
+func isImage(v jsonscan.Value) bool {
+	source := v.Get("source")
+	kind, _ := source.Get("type").Str()
+	content := source.Get("data")
+	if kind == "url" {
+		content = source.Get("url")
+	}
+	return (kind == "url" || kind == "base64") && content.Kind() == jsonscan.KindString && !content.Empty()
 }

@@ -58,7 +58,9 @@ type assets struct {
 	// is switched off.
 	noThinking string
 	defaults   *jinja.Dict // of the template's variables; nil for none
-	buffers    *buffers
+	// media is nil when prompts with media are not begun here.
+	media   *mediaTokens
+	buffers *buffers
 }
 
 // errNoTokenizer says what a directory lacks.
@@ -128,6 +130,7 @@ func build(m Model, f *files, o *Options) (*assets, error) {
 	if err := a.compile(f, tc, o); err != nil {
 		return nil, err
 	}
+	a.media = a.mediaOf(config)
 	a.probe()
 	return a, nil
 }

@@ -15,6 +15,8 @@ type query struct {
 	user      *jinja.Dict
 	documents jinja.Value // nil for none
 	effort    string      // "" for none
+	// tuned: there are options for the processing of media.
+	tuned bool
 
 	generate, resume bool // add_generation_prompt, continue_final_message
 	special          bool // add_special_tokens
@@ -75,9 +77,7 @@ func (q *query) common(o jsonscan.Object) error {
 		return errReused
 	}
 	for _, key := range [...]string{"mm_processor_kwargs", "media_io_kwargs"} {
-		if !o.Value(key).Empty() {
-			return errMedia
-		}
+		q.tuned = q.tuned || !o.Value(key).Empty()
 	}
 	kwargs := o.Value("chat_template_kwargs")
 	if !kwargs.Exists() {
@@ -303,8 +303,9 @@ func readPart(v jsonscan.Value, textType string) (part, error) {
 	if v.Kind() != jsonscan.KindObject {
 		return part{}, errForm
 	}
-	var kind, text, refusal, thinking, name jsonscan.Value
+	var kind, text, refusal, thinking, name, payload jsonscan.Value
 	var p part
+	var held string // the key of payload
 	for it := v.Iter(); it.Next(); {
 		switch key := string(it.Key()); key {
 		case "type":
@@ -320,15 +321,27 @@ func readPart(v jsonscan.Value, textType string) (part, error) {
 		case "closed":
 		case "uuid", "prompt_cache_breakpoint":
 			return p, errForm
-		case "image_url", "input_image", "image_pil", "image_embeds", "audio_url", "input_audio", "audio_embeds",
-			"video_url", "video_embeds", "prompt_embeds", "file", "data", "tool_reference":
+		case "image_url", "audio_url", "input_audio", "video_url":
+			if held != "" {
+				return p, errMedia
+			}
+			held, payload = key, it.Value()
+		case "input_image", "image_pil", "image_embeds", "audio_embeds", "video_embeds", "prompt_embeds", "file", "data",
+			"tool_reference":
 			return p, errMedia
 		default:
 			p.extra = append(p.extra, extraField{key, it.Value()})
 		}
 	}
 	of := text
-	switch t, _ := kind.Str(); t {
+	t, _ := kind.Str()
+	if held != "" {
+		if text.Kind()|refusal.Kind()|thinking.Kind()|name.Kind() != jsonscan.KindNone {
+			return p, errMedia
+		}
+		return p, p.readMedium(t, held, payload, textType)
+	}
+	switch t {
 	case textType:
 	case "refusal":
 		of = refusal
@@ -346,4 +359,32 @@ func readPart(v jsonscan.Value, textType string) (part, error) {
 		return p, errForm
 	}
 	return p, nil
+}
+
+// readMedium reads a part that is no text: its type, the field that has the content,
+// and that. Whether the engine can fetch and decode it is not known.
+func (p *part) readMedium(kind, key string, content jsonscan.Value, textType string) error {
+	inner := "url"
+	switch {
+	case textType == "input_text": // of the responses API
+		if kind != "input_image" || key != "image_url" || content.Kind() != jsonscan.KindString {
+			return errMedia
+		}
+		p.medium = image
+		return nil
+	case kind != key:
+		return errMedia
+	case key == "image_url":
+		p.medium = image
+	case key == "video_url":
+		p.medium = video
+	case key == "input_audio":
+		p.medium, inner = audio, "data"
+	default:
+		p.medium = audio
+	}
+	if content.Kind() != jsonscan.KindObject || content.Get(inner).Kind() != jsonscan.KindString {
+		return errMedia
+	}
+	return nil
 }

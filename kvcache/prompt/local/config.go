@@ -15,6 +15,9 @@ type modelConfig struct {
 	ModelType      string   `json:"model_type"`
 	Architectures  []string `json:"architectures"`
 	TokenizerClass string   `json:"tokenizer_class"`
+	// The id of an image's placeholder, by its older and its newer name.
+	ImageTokenIndex *uint32 `json:"image_token_index"`
+	ImageTokenID    *uint32 `json:"image_token_id"`
 }
 
 // tokenizerConfig is what matters of tokenizer_config.json, with what

@@ -45,4 +45,5 @@ func ExampleNew() {
 	//   not from local: multimodal parts
 	//   not from render: no engine to ask
 	//   not from tokenize: multimodal parts
+	//   not from prefix: placeholders of the model's media are not known
 }

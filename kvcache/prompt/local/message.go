@@ -10,27 +10,28 @@ import (
 
 // The reasons why a request is passed on.
 const (
-	errMedia      prompt.ReasonError = "multimodal parts"
-	errForm       prompt.ReasonError = "a message of an unusual form"
-	errField      prompt.ReasonError = "a field of an unusual form"
-	errTools      prompt.ReasonError = "tools of an unusual form"
-	errTemplate   prompt.ReasonError = "chat template in the request"
-	errNoTemplate prompt.ReasonError = "model has no chat template"
-	errReserved   prompt.ReasonError = "a template argument that the engine uses itself"
-	errReused     prompt.ReasonError = "token ids of a prefill stage"
-	errStateful   prompt.ReasonError = "prompt depends on state in an engine"
-	errEmbeds     prompt.ReasonError = "prompt embeddings"
-	errSuffix     prompt.ReasonError = "completion with a suffix"
-	errTruncation prompt.ReasonError = "truncated prompt"
-	errRaised     prompt.ReasonError = "chat template refused the request"
-	errRender     prompt.ReasonError = "chat template failed on the request"
-	errLimit      prompt.ReasonError = "chat template exceeded a limit"
-	errContinue   prompt.ReasonError = "final message can't be continued"
-	errText       prompt.ReasonError = "prompt is not valid Unicode"
-	errTokenize   prompt.ReasonError = "tokenizer failed on the prompt"
-	errAPI        prompt.ReasonError = "endpoint is not served locally"
-	errSGLang     prompt.ReasonError = "SGLang's conversion of messages is not reproduced"
-	errEmpty      prompt.ReasonError = "empty prompt"
+	errPlaceholder prompt.ReasonError = "placeholders of the model's media are not known"
+	errMedia       prompt.ReasonError = "multimodal parts"
+	errForm        prompt.ReasonError = "a message of an unusual form"
+	errField       prompt.ReasonError = "a field of an unusual form"
+	errTools       prompt.ReasonError = "tools of an unusual form"
+	errTemplate    prompt.ReasonError = "chat template in the request"
+	errNoTemplate  prompt.ReasonError = "model has no chat template"
+	errReserved    prompt.ReasonError = "a template argument that the engine uses itself"
+	errReused      prompt.ReasonError = "token ids of a prefill stage"
+	errStateful    prompt.ReasonError = "prompt depends on state in an engine"
+	errEmbeds      prompt.ReasonError = "prompt embeddings"
+	errSuffix      prompt.ReasonError = "completion with a suffix"
+	errTruncation  prompt.ReasonError = "truncated prompt"
+	errRaised      prompt.ReasonError = "chat template refused the request"
+	errRender      prompt.ReasonError = "chat template failed on the request"
+	errLimit       prompt.ReasonError = "chat template exceeded a limit"
+	errContinue    prompt.ReasonError = "final message can't be continued"
+	errText        prompt.ReasonError = "prompt is not valid Unicode"
+	errTokenize    prompt.ReasonError = "tokenizer failed on the prompt"
+	errAPI         prompt.ReasonError = "endpoint is not served locally"
+	errSGLang      prompt.ReasonError = "SGLang's conversion of messages is not reproduced"
+	errEmpty       prompt.ReasonError = "empty prompt"
 )
 
 const (
@@ -57,9 +58,11 @@ type message struct {
 	merged     bool        // of several system messages: text is the content as it is
 }
 
-// part is a piece of content that is text.
+// part is a piece of content.
 type part struct {
 	text string
+	// medium: it is no text.
+	medium medium
 	// reference: the text names a tool that the template expands.
 	reference bool
 	extra     []extraField // shown to templates that take parts
@@ -131,7 +134,7 @@ func (m *message) list() (*jinja.List, error) {
 			items = append(items, d)
 			continue
 		}
-		d := textPart(p.text, len(p.extra))
+		d := p.dict()
 		for _, x := range p.extra {
 			v, err := jinja.FromJSON(x.value.Raw())
 			if err != nil {
@@ -144,6 +147,15 @@ func (m *message) list() (*jinja.List, error) {
 	return jinja.NewList(items...), nil
 }
 
+func (p *part) dict() *jinja.Dict {
+	if p.medium == noMedium {
+		return textPart(p.text, len(p.extra))
+	}
+	d := jinja.NewDict(1 + len(p.extra))
+	d.Set("type", jinja.String(p.medium.String()))
+	return d
+}
+
 func textPart(text string, more int) *jinja.Dict {
 	d := jinja.NewDict(2 + more)
 	d.Set("type", jinja.String("text"))
@@ -152,14 +164,14 @@ func textPart(text string, more int) *jinja.Dict {
 }
 
 // toolContent is a tool's result: a string for templates of both kinds, unless it
-// refers to tools.
+// refers to tools or has media.
 func (m *message) toolContent() (jinja.Value, error) {
 	if m.plain {
 		return jinja.String(m.text), nil
 	}
 	texts := make([]string, 0, len(m.parts))
 	for _, p := range m.parts {
-		if p.reference {
+		if p.reference || p.medium != noMedium {
 			return m.list()
 		}
 		texts = append(texts, p.text)
@@ -282,7 +294,7 @@ func (m *message) merge(parts bool) string {
 	}
 	var texts []string
 	for _, p := range m.parts {
-		if !p.reference {
+		if !p.reference && p.medium == noMedium {
 			texts = append(texts, p.text)
 		}
 	}

@@ -27,6 +27,9 @@ type Model struct {
 	// ExcludeToolsWhenNone is the engine's
 	// --exclude-tools-when-tool-choice-none.
 	ExcludeToolsWhenNone bool
+	// InterleaveMedia is the engine's --interleave-mm-strings: it puts images between
+	// a message's texts, rather than before them, for templates that take strings.
+	InterleaveMedia bool
 	// MaxModelLen is the engine's --max-model-len in tokens, for requests that want
 	// their prompt shortened to it. 0: such requests are passed on.
 	MaxModelLen int

@@ -17,7 +17,7 @@ func isLimit(err error) bool { return errors.Is(err, jinja.ErrLimit) }
 
 // text appends to dst the text that the query's conversation is rendered to.
 func (q *query) text(ctx context.Context, a *assets, dst []byte) ([]byte, error) {
-	if q.tools != nil && q.toolsOff && a.model.ExcludeToolsWhenNone {
+	if !q.withTools(a) {
 		q.tools = nil
 	}
 	t := a.template(q.tools != nil)
@@ -49,6 +49,23 @@ func (q *query) text(ctx context.Context, a *assets, dst []byte) ([]byte, error)
 		return cutFinal(text, final)
 	}
 	return text, nil
+}
+
+// withTools reports whether the template gets to see tools.
+func (q *query) withTools(a *assets) bool {
+	return q.tools != nil && !(q.toolsOff && a.model.ExcludeToolsWhenNone)
+}
+
+// rendered returns the ids of the query's conversation.
+func (a *assets) rendered(ctx context.Context, q *query) ([]uint32, error) {
+	buffer := a.buffers.get()
+	text, err := q.text(ctx, a, (*buffer)[:0])
+	if err != nil {
+		return nil, err
+	}
+	ids, err := a.ids(text, q.special, q.cut)
+	a.buffers.put(buffer, text)
+	return ids, err
 }
 
 // maxKept bounds the memory that a pooled buffer may hold on to, in bytes.

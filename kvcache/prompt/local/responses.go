@@ -1,6 +1,8 @@
 package local
 
 import (
+	"slices"
+
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
 	"github.com/kvsteer/kvsteer/kvcache/prompt/jinja"
 )
@@ -180,6 +182,9 @@ func (q *query) functionOutput(v jsonscan.Value) error {
 	case jsonscan.KindArray:
 		if err := m.readParts(output, "input_text"); err != nil {
 			return err
+		}
+		if slices.ContainsFunc(m.parts, func(p part) bool { return p.medium != noMedium }) {
+			return errMedia
 		}
 	default:
 		return errForm

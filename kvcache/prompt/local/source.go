@@ -36,7 +36,10 @@ type entry struct {
 	failed []stamp               // the stamps that err is about; only the reloader reads it
 }
 
-var _ prompt.Local = (*Source)(nil)
+var (
+	_ prompt.Local    = (*Source)(nil)
+	_ prompt.Prefixer = (*Source)(nil)
+)
 
 // AssetError says which model's files can't be used.
 type AssetError struct {
@@ -102,19 +105,27 @@ func (*Source) Kind() prompt.SourceKind { return prompt.SourceLocal }
 // Encode implements [prompt.Source]. It works in the calling goroutine and does not
 // wait for anything. Requests for models that it does not have are not applicable.
 func (s *Source) Encode(ctx context.Context, r *prompt.Request) (prompt.Encoding, error) {
+	a, o, err := s.find(r)
+	if err != nil {
+		return prompt.Encoding{}, err
+	}
+	return a.encode(ctx, r.API, o)
+}
+
+// find returns the files in force for a request, and the request parsed.
+func (s *Source) find(r *prompt.Request) (*assets, jsonscan.Object, error) {
 	e, found := s.models[r.Model]
 	if !found {
-		return prompt.Encoding{}, prompt.ErrNotApplicable
+		return nil, jsonscan.Object{}, prompt.ErrNotApplicable
 	}
-	a := e.now.Load()
 	o := r.Object
 	if len(o.Bytes()) == 0 {
 		var err error
 		if o, err = jsonscan.Parse(r.Body, 0); err != nil {
-			return prompt.Encoding{}, errField
+			return nil, o, errField
 		}
 	}
-	return a.encode(ctx, r.API, o)
+	return e.now.Load(), o, nil
 }
 
 func (a *assets) encode(ctx context.Context, api prompt.API, o jsonscan.Object) (prompt.Encoding, error) {
@@ -129,14 +140,10 @@ func (a *assets) encode(ctx context.Context, api prompt.API, o jsonscan.Object) 
 	if err != nil {
 		return prompt.Encoding{}, err
 	}
-	buffer := a.buffers.get()
-	text, err := q.text(ctx, a, (*buffer)[:0])
-	if err != nil {
-		return prompt.Encoding{}, err
+	if _, some := q.media(); some || q.tuned {
+		return prompt.Encoding{}, errMedia
 	}
-	out.Tokens, err = a.ids(text, q.special, q.cut)
-	a.buffers.put(buffer, text)
-	if err != nil {
+	if out.Tokens, err = a.rendered(ctx, q); err != nil {
 		return prompt.Encoding{}, err
 	}
 	out.Count = len(out.Tokens)

@@ -126,13 +126,13 @@ func (g *Generator) turns() []string {
 
 // content is a message's content: a string or parts.
 func (g *Generator) content() string {
-	if g.chance(75) {
+	if g.chance(75) && !(g.Media && g.chance(50)) {
 		return quote(g.prose())
 	}
 	if g.chance(5) {
 		return "[]"
 	}
-	return list(g.some(3, func() string {
+	return list(g.some(3, g.orMedia(func() string {
 		var p fields
 		p.text("type", "text")
 		p.text("text", g.prose())
@@ -140,7 +140,7 @@ func (g *Generator) content() string {
 			p.raw("cache_control", `{"type":"ephemeral"}`)
 		}
 		return p.String()
-	}))
+	}, g.mediaPart)))
 }
 
 // toolRound is an assistant that calls tools, and their results.

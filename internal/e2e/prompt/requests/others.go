@@ -71,7 +71,7 @@ func (g *Generator) blocks() []string {
 		if g.chance(60) {
 			turn("user", quote(g.prose()))
 		} else {
-			turn("user", list(g.some(3, func() string { return g.textBlock("") })))
+			turn("user", list(g.some(3, g.orMedia(func() string { return g.textBlock("") }, g.imageBlock))))
 		}
 		if g.chance(6) {
 			turn("system", quote(g.prose()))
@@ -121,7 +121,7 @@ func (g *Generator) toolUse() (call, result string) {
 	case g.chance(60):
 		r.text("content", g.prose())
 	case g.chance(80):
-		r.raw("content", list(g.some(2, func() string { return g.textBlock("") })))
+		r.raw("content", list(g.some(2, g.orMedia(func() string { return g.textBlock("") }, g.imageBlock))))
 	default:
 	}
 	return c.String(), r.String()
@@ -176,12 +176,12 @@ func (g *Generator) items() []string {
 		if g.chance(60) {
 			m.text("content", g.prose())
 		} else {
-			m.raw("content", list(g.some(2, func() string {
+			m.raw("content", list(g.some(2, g.orMedia(func() string {
 				var p fields
 				p.text("type", "input_text")
 				p.text("text", g.prose())
 				return p.String()
-			})))
+			}, g.inputImage))))
 		}
 		out = append(out, m.String())
 	}

@@ -27,6 +27,8 @@ type Generator struct {
 	// Thinking leaves out thinking switched off in messages requests when it is
 	// false: vLLM's render endpoint differs there from its messages endpoint.
 	Thinking bool
+	// Media puts images among the parts of messages, Video films too.
+	Media, Video bool
 }
 
 // New returns a Generator for a seed.
