@@ -1,0 +1,373 @@
+package classify
+
+const (
+	// mostDigits and mostGroups bound what is read of a number at once.
+	mostDigits = 20
+	mostGroups = 20
+)
+
+// number is a run of groups of digits with a single separator between each two,
+// as far as it was read.
+type number struct {
+	digits [mostDigits]byte // their values
+	n      int
+	groups int
+	size   [mostGroups]int  // digits in each group
+	end    [mostGroups]int  // where each group ends
+	sep    [mostGroups]byte // what stands before each group but the first
+	more   bool             // the run goes on
+	start  int
+}
+
+// read reads the run that begins at the digit i.
+func (s *scan) read(n *number, i int) {
+	n.start, n.n, n.groups, n.more = i, 0, 0, false
+	for {
+		from := i
+		for i < len(s.text) && s.is(i, isDigit) && i-from <= mostDigits {
+			i++
+		}
+		size := i - from
+		switch {
+		case s.is(i, isLetter|isUnder) && n.groups > 0: // glued to a word: no group of this number
+			return
+		case n.n+size > mostDigits || n.groups == mostGroups:
+			n.more = true
+			return
+		default:
+		}
+		for k := range size {
+			n.digits[n.n+k] = s.text[from+k] - '0'
+		}
+		n.n += size
+		n.size[n.groups], n.end[n.groups] = size, i
+		n.groups++
+		c := s.at(i)
+		if c != ' ' && c != '-' && c != '.' && c != '/' {
+			return
+		}
+		i++
+		if c == ' ' && s.at(i) == ' ' { // typed twice, or where two parts of a message met
+			i++
+		}
+		if !s.is(i, isDigit) {
+			return
+		}
+		if n.groups < mostGroups {
+			n.sep[n.groups] = c
+		}
+	}
+}
+
+// shaped reports whether the first groups have the sizes.
+func (n *number) shaped(sizes ...int) bool {
+	if n.groups < len(sizes) {
+		return false
+	}
+	for k, size := range sizes {
+		if n.size[k] != size {
+			return false
+		}
+	}
+	return true
+}
+
+// parted reports whether the first groups are parted by sep.
+func (n *number) parted(sep byte, groups int) bool {
+	for k := 1; k < groups; k++ {
+		if n.sep[k] != sep {
+			return false
+		}
+	}
+	return true
+}
+
+// alone reports whether the number is no more than its first groups, and stands
+// by itself: neither the end of a longer number or code nor the beginning of one.
+func (s *scan) alone(n *number, groups int) bool {
+	return !n.more && n.groups == groups && s.free(n.start, n.end[groups-1])
+}
+
+// free reports whether text[i:j] is not glued to what stands beside it.
+func (s *scan) free(i, j int) bool {
+	switch s.at(i - 1) {
+	case '-', '.', '/', '_', '+', '#', '@', '~':
+		if s.is(i-2, isWord) || s.at(i-2) == '.' || s.at(i-2) == '/' {
+			return false
+		}
+	case ' ':
+		if s.is(i-2, isDigit) && s.grouped(i-2) {
+			return false
+		}
+	default:
+	}
+	switch s.at(j) {
+	case '-', '/', '@', '+', '=':
+		return !s.is(j+1, isWord)
+	case '.', ':':
+		return !s.is(j+1, isDigit)
+	case ' ':
+		return !s.is(j+1, isDigit) || !s.groupAfter(j+1)
+	default:
+		return true
+	}
+}
+
+// The digits of a group that would belong to a longer number. Ones before and after
+// it, such as a house number or a date, are shorter or longer.
+const leastGroup, mostGroup = 3, 6
+
+// grouped reports whether the digits that end at i are a group of a longer number.
+func (s *scan) grouped(i int) bool {
+	from := i
+	for from >= 0 && i-from <= mostGroup && s.is(from, isDigit) {
+		from--
+	}
+	s.steps += i - from
+	size := i - from
+	return size >= leastGroup && size <= mostGroup && !s.is(from, isLetter|isUnder)
+}
+
+func (s *scan) groupAfter(i int) bool {
+	to := i
+	for to-i <= mostGroup && s.is(to, isDigit) {
+		to++
+	}
+	s.steps += to - i
+	size := to - i
+	return size >= leastGroup && size <= mostGroup && !s.is(to, isLetter|isUnder)
+}
+
+// number looks at the digits text[i:j] and those that belong to them, and returns
+// where to go on, 0 if nothing was found.
+func (s *scan) number(i, j int) int {
+	const shortest = 3 // digits of the first group of any number that is looked for, but for phones
+	if j-i > mostDigits {
+		return 0
+	}
+	var n number
+	s.read(&n, i)
+	s.steps += n.end[n.groups-1] - i
+	if n.size[0] < shortest {
+		if end := s.singles(&n); end > 0 {
+			return end
+		}
+		return s.local(&n)
+	}
+	for _, find := range [...]func(*scan, *number) int{
+		(*scan).resident, (*scan).cards, (*scan).ssn, (*scan).cpf, (*scan).nhs, (*scan).aadhaar, (*scan).local,
+	} {
+		if end := find(s, &n); end > 0 {
+			return end
+		}
+	}
+	return 0
+}
+
+// cards finds payment cards.
+func (s *scan) cards(n *number) int {
+	if size := n.size[0]; size >= shortestCard && size <= longestCard {
+		return s.oneCard(n, n.digits[:size], n.end[0])
+	}
+	for _, shape := range [...]struct {
+		sizes [5]int
+		count int
+	}{
+		{[5]int{4, 4, 4, 4}, 4},
+		{[5]int{4, 6, 5}, 3},
+		{[5]int{4, 6, 4}, 3},
+		{[5]int{4, 4, 4, 4, 3}, 5},
+		{[5]int{4, 4, 4, 4, 2}, 5},
+		{[5]int{4, 4, 4, 4, 1}, 5},
+	} {
+		if !n.shaped(shape.sizes[:shape.count]...) || !n.parted(n.sep[1], shape.count) || n.sep[1] == '/' {
+			continue
+		}
+		digits := 0
+		for _, size := range shape.sizes {
+			digits += size
+		}
+		end := n.end[shape.count-1]
+		if ok, _ := issued(n.digits[:digits]); ok && luhn(n.digits[:digits]) &&
+			(s.gridless(n.start, end, n.sep[1]) || s.about(aboutCard, n.start, end)) {
+			return s.hit(card, n.start, end)
+		}
+	}
+	return s.oddCard(n)
+}
+
+// oneCard judges digits without separators.
+func (s *scan) oneCard(n *number, digits []byte, end int) int {
+	ok, sure := issued(digits)
+	if !ok || !luhn(digits) || !s.free(n.start, end) {
+		return 0
+	}
+	if sure && !s.numbered(n.start) || s.about(aboutCard, n.start, end) {
+		return s.hit(card, n.start, end)
+	}
+	return 0
+}
+
+// oddCard judges a number of the length of a card whose groups are none of those
+// on a card, as where somebody split one. It must be all there is.
+func (s *scan) oddCard(n *number) int {
+	const fewest, mostOdd, smallest = 13, 5, 2 // digits, groups, digits in a group
+	if n.groups < 2 || n.groups > mostOdd || n.n < fewest || n.n > longestCard || !n.parted(n.sep[1], n.groups) || n.sep[1] == '/' {
+		return 0
+	}
+	for k := range n.groups {
+		if n.size[k] < smallest {
+			return 0
+		}
+	}
+	end := n.end[n.groups-1]
+	if ok, sure := issued(n.digits[:n.n]); !ok || !sure || !luhn(n.digits[:n.n]) || !s.alone(n, n.groups) || s.numbered(n.start) {
+		return 0
+	}
+	return s.hit(card, n.start, end)
+}
+
+// singles judges a card whose digits stand one by one.
+func (s *scan) singles(n *number) int {
+	const fewest, most = 15, 16
+	if n.groups != n.n || n.n < fewest || n.n > most || n.more || !n.parted(n.sep[1], n.groups) || s.is(n.start-2, isDigit) {
+		return 0
+	}
+	if ok, sure := issued(n.digits[:n.n]); ok && sure && luhn(n.digits[:n.n]) {
+		return s.hit(card, n.start, n.end[n.groups-1])
+	}
+	return 0
+}
+
+// gridless reports whether text[i:j], groups with a separator, is not a piece of a
+// longer row of such groups, such as a table or a parcel's number, or of a code.
+func (s *scan) gridless(i, j int, sep byte) bool {
+	if s.at(i-1) == sep && s.is(i-2, isWord) {
+		if sep != ' ' {
+			return false
+		}
+		from := i - 2
+		for from >= 0 && i-from <= mostGroup+1 && s.is(from, isWord) {
+			from--
+		}
+		s.steps += i - from
+		size := i - 2 - from
+		if size == 4 && s.is(i-2, isDigit) { // of a table, or the head of an IBAN
+			return false
+		}
+	}
+	if s.at(j) != sep || !s.is(j+1, isWord) {
+		return true
+	}
+	return sep == ' ' && (!s.is(j+1, isDigit) || !s.is(j+4, isDigit) || !s.groupAfter(j+1))
+}
+
+// resident finds the resident identity numbers of China whose check character is a digit.
+func (s *scan) resident(n *number) int {
+	const size = 18
+	if n.size[0] != size || !s.free(n.start, n.end[0]) || !residentID(n.digits[:size-1], int(n.digits[size-1])) {
+		return 0
+	}
+	return s.hit(cnID, n.start, n.end[0])
+}
+
+// cnID finds those whose check character is an X, which is worth 10.
+func (s *scan) cnID(i, j int) int {
+	const size = 18
+	if j-i != size || s.text[j-1]|0x20 != 'x' {
+		return 0
+	}
+	var digits [size - 1]byte
+	for k := range digits {
+		c := s.text[i+k]
+		if c < '0' || c > '9' {
+			return 0
+		}
+		digits[k] = c - '0'
+	}
+	s.steps += size
+	if !residentID(digits[:], 10) || !s.free(i, j) {
+		return 0
+	}
+	return s.hit(cnID, i, j)
+}
+
+// ssn finds US social security numbers.
+func (s *scan) ssn(n *number) int {
+	const size = 9
+	switch {
+	case n.size[0] == size:
+		if ssnValid(n.digits[:size]) && s.free(n.start, n.end[0]) && s.about(aboutSSN, n.start, n.end[0]) {
+			return s.hit(ssn, n.start, n.end[0])
+		}
+	case n.shaped(3, 2, 4) && n.parted(n.sep[1], 3) && s.alone(n, 3) && ssnValid(n.digits[:size]) && !s.priced(n.start):
+		if n.sep[1] == '-' && !s.numbered(n.start) || s.about(aboutSSN, n.start, n.end[2]) {
+			return s.hit(ssn, n.start, n.end[2])
+		}
+	default:
+	}
+	return 0
+}
+
+// cpf finds the numbers of Brazilian taxpayers.
+func (s *scan) cpf(n *number) int {
+	const size = 11
+	switch {
+	case n.size[0] == size:
+		if cpfValid(n.digits[:size]) && s.free(n.start, n.end[0]) && !s.numbered(n.start) && !s.priced(n.start) &&
+			!s.phoned(n.start, true) {
+			return s.hit(cpf, n.start, n.end[0])
+		}
+	case n.shaped(3, 3, 3, 2) && (n.sep[1] == '.' || n.sep[1] == ' ') && n.sep[2] == n.sep[1] && (n.sep[3] == '-' || n.sep[3] == '/' || n.sep[3] == n.sep[1]):
+		if cpfValid(n.digits[:size]) && s.alone(n, 4) {
+			return s.hit(cpf, n.start, n.end[3])
+		}
+	default:
+	}
+	return 0
+}
+
+// nhs finds NHS numbers. A tenth of all numbers pass the check: written as 3-3-4
+// with spaces they are taken for what they look like, else a word must say so.
+func (s *scan) nhs(n *number) int {
+	const size = 10
+	end := n.end[0]
+	loose := false
+	switch {
+	case n.size[0] == size:
+		if !s.free(n.start, end) {
+			return 0
+		}
+	case n.shaped(3, 3, 4) && n.parted(n.sep[1], 3) && n.sep[1] != '/' && s.alone(n, 3):
+		end = n.end[2]
+		loose = n.sep[1] == ' ' && !s.numbered(n.start) && !s.priced(n.start)
+	default:
+		return 0
+	}
+	if nhsValid(n.digits[:size]) && !s.phoned(n.start, true) && (loose || s.about(aboutNHS, n.start, end)) {
+		return s.hit(nhs, n.start, end)
+	}
+	return 0
+}
+
+// aadhaar finds Aadhaar numbers. A tenth of all numbers pass the check, as above.
+func (s *scan) aadhaar(n *number) int {
+	const size = 12
+	end := n.end[0]
+	loose := false
+	switch {
+	case n.size[0] == size:
+		if !s.free(n.start, end) {
+			return 0
+		}
+	case n.shaped(4, 4, 4) && n.parted(n.sep[1], 3) && n.sep[1] != '/' && s.alone(n, 3):
+		end = n.end[2]
+		loose = n.sep[1] == ' ' && !s.numbered(n.start) && !s.priced(n.start)
+	default:
+		return 0
+	}
+	if n.digits[0] >= 2 && verhoeff(n.digits[:size]) && !s.phoned(n.start, true) && (loose || s.about(aboutUID, n.start, end)) {
+		return s.hit(aadhaar, n.start, end)
+	}
+	return 0
+}

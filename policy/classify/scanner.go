@@ -1,0 +1,223 @@
+package classify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"sync"
+
+	"github.com/kvsteer/kvsteer/policy"
+)
+
+// The tags that a [Scanner] and a [LengthHeuristic] produce unless told otherwise.
+const (
+	TagPII            = "pii-detected"
+	TagSecrets        = "secrets-detected"
+	TagLowComplexity  = "complexity-low"
+	TagHighComplexity = "complexity-high"
+)
+
+// ErrKind is wrapped by the error of [NewScanner] for a kind that there is not.
+var ErrKind = errors.New("classify: no such kind")
+
+// ScannerOptions configures a [Scanner]. The zero value finds all there is.
+type ScannerOptions struct {
+	// PIITag and SecretsTag are the tags; empty means [TagPII] and [TagSecrets].
+	PIITag, SecretsTag string
+	// Kinds are what to look for, empty means all of [Kinds]. A tag without kinds
+	// is not produced.
+	Kinds []Kind
+	// Ignore is what need not be read for the tags to be absent, such as [GapMedia]
+	// where nobody sends photographed documents.
+	Ignore Gap
+}
+
+// Scanner finds personal data and secrets in texts by their structure: check
+// digits, ranges, lengths, prefixes, and words beside them where structure says
+// too little. One pass over the text finds all; its time is linear in the text's
+// length, a millisecond for some hundred thousand characters. What it finds and
+// what it does not is said in docs/classify.md.
+//
+// The parts of one message are read as one text, with a line break between two of
+// them, and where two meet also without one, so that nothing hides by being split.
+// A text with a long run of base64 or hex has an unknown tag if no present one.
+//
+// A Scanner is immutable and safe for concurrent use.
+type Scanner struct {
+	tags   []string
+	tagOf  [numKinds]string // "" for kinds that are not looked for
+	ignore Gap
+	pool   sync.Pool
+}
+
+// NewScanner returns a Scanner. The error wraps [ErrKind].
+func NewScanner(opts ScannerOptions) (*Scanner, error) {
+	if opts.PIITag == "" {
+		opts.PIITag = TagPII
+	}
+	if opts.SecretsTag == "" {
+		opts.SecretsTag = TagSecrets
+	}
+	for _, k := range opts.Kinds {
+		if !slices.Contains(Kinds(), k) {
+			return nil, fmt.Errorf("%w: %q", ErrKind, k)
+		}
+	}
+	s := &Scanner{ignore: opts.Ignore}
+	s.pool.New = func() any { return new(scanning) }
+	for k := range numKinds {
+		if len(opts.Kinds) > 0 && !slices.Contains(opts.Kinds, k.name()) {
+			continue
+		}
+		s.tagOf[k] = opts.PIITag
+		if k >= firstSecret {
+			s.tagOf[k] = opts.SecretsTag
+		}
+		if !slices.Contains(s.tags, s.tagOf[k]) {
+			s.tags = append(s.tags, s.tagOf[k])
+		}
+	}
+	return s, nil
+}
+
+// Tags implements [Classifier].
+func (s *Scanner) Tags() []string { return s.tags }
+
+// Tolerates implements [Tolerant].
+func (s *Scanner) Tolerates() Gap { return s.ignore }
+
+// Classify implements [Classifier].
+func (s *Scanner) Classify(ctx context.Context, in *Input, out *Result) error {
+	return eachMessage(ctx, s, in, out)
+}
+
+// ClassifyMessages implements [MessageClassifier].
+func (s *Scanner) ClassifyMessages(ctx context.Context, messages []Input, out []Result) error {
+	w, isScanning := s.pool.Get().(*scanning)
+	if !isScanning {
+		w = new(scanning)
+	}
+	defer s.pool.Put(w)
+	for i := range messages {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		s.message(w, messages[i].Parts, &out[i])
+	}
+	return nil
+}
+
+// bounded: a scan takes milliseconds at the most, and needs no goroutine.
+func (*Scanner) bounded() {}
+
+// scanning is the memory that scanning a message takes.
+type scanning struct {
+	scan   scan
+	fold   fold
+	starts []int // where each part begins in the joined text, of which origins tell
+}
+
+// message judges one message.
+func (s *Scanner) message(w *scanning, parts []Part, out *Result) {
+	blob := false
+	w.starts = w.starts[:0]
+	w.scan.hits = w.scan.hits[:0]
+	if len(parts) == 1 && plain(parts[0].Text) {
+		w.fold.reset()
+		w.starts = append(w.starts, 0)
+		w.scan.run(parts[0].Text)
+		blob = w.scan.blob
+	} else if len(parts) > 0 {
+		w.join(parts)
+		w.scan.run(w.fold.text)
+		blob = w.scan.blob
+	}
+	s.report(w, w.scan.hits, out)
+	if len(parts) > 1 {
+		w.scan.hits = w.scan.hits[:0]
+		w.seams(parts)
+		w.scan.run(w.fold.text)
+		blob = w.scan.blob || blob
+		s.report(w, w.crossing(), out)
+	}
+	w.scan.text = nil
+	for _, tag := range s.tags {
+		state := policy.TagAbsent
+		if blob {
+			state = policy.TagUnknown
+		}
+		if slices.ContainsFunc(out.Findings, func(f Finding) bool { return f.Tag == tag }) {
+			state = policy.TagPresent
+		}
+		out.Set(tag, state)
+	}
+}
+
+// report adds hits to a result.
+func (s *Scanner) report(w *scanning, hits []hit, out *Result) {
+	for _, h := range hits {
+		if tag := s.tagOf[h.kind]; tag != "" {
+			out.Find(tag, h.kind.name(), w.place(h.start))
+		}
+	}
+}
+
+// join makes one text of the parts, with a line break between them, as engines do.
+func (w *scanning) join(parts []Part) {
+	w.fold.reset()
+	origin := 0
+	for i := range parts {
+		if i > 0 {
+			w.fold.text = append(w.fold.text, '\n')
+			origin++
+		}
+		w.starts = append(w.starts, origin)
+		w.fold.add(parts[i].Text, origin)
+		origin += len(parts[i].Text)
+	}
+}
+
+// seamBytes is how much of a long part is looked at on either side of where it
+// meets another: more than anything that is looked for.
+const seamBytes = 512
+
+// seams makes one text of where parts meet: without a line break, and of long
+// parts the ends only. starts keeps what join wrote.
+func (w *scanning) seams(parts []Part) {
+	w.fold.reset()
+	for i := range parts {
+		text, origin := parts[i].Text, w.starts[i]
+		if parts[i].apart {
+			w.fold.text = append(w.fold.text, '\n', '\n')
+		}
+		if len(text) > 2*seamBytes {
+			w.fold.add(text[:seamBytes], origin)
+			w.fold.text = append(w.fold.text, '\n', '\n')
+			cut := len(text) - seamBytes
+			text, origin = text[cut:], origin+cut
+		}
+		w.fold.add(text, origin)
+	}
+}
+
+// crossing keeps the hits that lie on both sides of where two parts meet: the
+// others were found before.
+func (w *scanning) crossing() []hit {
+	kept := w.scan.hits[:0]
+	for _, h := range w.scan.hits {
+		if w.place(h.start).Part != w.place(h.end-1).Part {
+			kept = append(kept, h)
+		}
+	}
+	return kept
+}
+
+// place tells where a byte of the folded text came from.
+func (w *scanning) place(i int) Place {
+	at := w.fold.origin(i)
+	part := sort.SearchInts(w.starts, at+1) - 1
+	part = max(part, 0)
+	return Place{Part: part, Offset: at - w.starts[part]}
+}
