@@ -19,6 +19,15 @@ func Compile(opts Options, specs ...*Spec) (*Set, error) {
 	if slices.Contains(specs, nil) {
 		return nil, errors.New("policy: Compile got a nil *Spec; leave it out")
 	}
+	specs = inOrder(specs)
+	if err := refuse(opts, specs); err != nil {
+		return nil, err
+	}
+	return link(opts, specs), nil
+}
+
+// inOrder is the order in which policies are asked.
+func inOrder(specs []*Spec) []*Spec {
 	specs = slices.Clone(specs)
 	slices.SortStableFunc(specs, func(a, b *Spec) int {
 		return cmp.Or(
@@ -27,9 +36,11 @@ func Compile(opts Options, specs ...*Spec) (*Set, error) {
 			cmp.Compare(a.Name, b.Name),
 		)
 	})
-	if err := refuse(opts, specs); err != nil {
-		return nil, err
-	}
+	return specs
+}
+
+// link makes a Set of specs in order.
+func link(opts Options, specs []*Spec) *Set {
 	s := &Set{version: versionOf(opts, specs)}
 	for _, spec := range specs {
 		p := compileSpec(spec, labelled(opts.Models, spec.Models))
@@ -40,7 +51,7 @@ func Compile(opts Options, specs ...*Spec) (*Set, error) {
 		}
 	}
 	s.needs = s.collectNeeds()
-	return s, nil
+	return s
 }
 
 // fullName is how a policy is called in plans and messages.

@@ -39,7 +39,7 @@ func TestPoolState(t *testing.T) {
 		{"usage of none", policy.Match{KVCacheUsage: policy.LessThan(0.8)}, false, busy, false},
 		{"workers count once", policy.Match{HealthyWorkers: policy.Between(1, 3)}, false, busy, true},
 		{"not three", policy.Match{HealthyWorkers: policy.GreaterThan(2)}, false, busy, false},
-		{"nobody is overloaded", policy.Match{QueuedPrompts: policy.GreaterThan(1000), KVCacheUsage: policy.GreaterThan(1)}, false, busy[3:], true},
+		{"nobody is overloaded", policy.Match{QueuedPrompts: policy.GreaterThan(1000), KVCacheUsage: policy.GreaterThan(0.99)}, false, busy[3:], true},
 		{"nobody is idle", policy.Match{QueuedPrompts: policy.LessThan(1000)}, false, busy[3:], false},
 		{"nobody is healthy", policy.Match{HealthyWorkers: policy.LessThan(1)}, false, busy[3:], true},
 		{"an alias has all workers", policy.Match{QueuedPrompts: policy.LessThan(1)}, true, busy, true},

@@ -230,10 +230,7 @@ func TestEvaluateIsTheReference(t *testing.T) {
 		for i := range specs {
 			specs[i] = d.spec(i)
 		}
-		set, err := policy.Compile(policy.Options{}, specs...)
-		if err != nil {
-			continue // refused, such as an interval that holds nothing
-		}
+		set := policy.CompileAnyway(specs...)
 		for range 8 {
 			ref := reference{specs, d.request(), d.candidates()}
 			set.Evaluate(&ref.req, ref.cands, &plan)

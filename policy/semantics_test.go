@@ -155,9 +155,9 @@ func TestSemantic6Golden(t *testing.T) {
 	wait := policy.OnEmpty{Action: policy.Wait, UpTo: 2 * time.Second}
 	v = ask(compile(t, rules(
 		policy.Rule{Name: "first", Route: policy.Route{Exclude: nobody, OnEmpty: policy.OnEmpty{Action: policy.NextRule}}},
-		policy.Rule{Name: "second", Route: policy.Route{Exclude: nobody, OnEmpty: wait}},
+		policy.Rule{Name: "second", Matches: []policy.Match{{QoS: []string{"batch"}}}, Route: policy.Route{Exclude: nobody, OnEmpty: wait}},
 		policy.Rule{Name: "third"},
-	)), policy.Request{Model: "glm"}, worker("a", "glm", 1))
+	)), policy.Request{Model: "glm", QoS: "batch"}, worker("a", "glm", 1))
 	assert.Equal(t, "second", v.Rule)
 	assert.Equal(t, wait, v.Empty)
 	assert.Empty(t, v.order)

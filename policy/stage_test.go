@@ -147,7 +147,7 @@ func TestSwitchOnlyIf(t *testing.T) {
 			[]string{"q", "g", "q2"},
 		},
 		{
-			"than what nobody knows", policy.Margin{}, policy.PredictedE2E,
+			"than what nobody knows", policy.Margin{Percent: 1}, policy.PredictedE2E,
 			[]policy.Candidate{worker("g", "glm", 1), worker("q", "qwen", 1, e2e(1))},
 			[]string{"g", "q"},
 		},

@@ -1,0 +1,277 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kvsteer/kvsteer/policy"
+)
+
+const defaultInterval = time.Second
+
+// ErrNoPolicy: the files hold no policy. Seen by operators in Status and Open: the
+// path is probably wrong, or the file half written. To have no policy, don't open any.
+var ErrNoPolicy = errors.New("policy/file: there is no policy of kind InferencePolicy; correct the path, or leave it out")
+
+// Options are for [Open]. The zero value is fine.
+type Options struct {
+	// Also are more files and directories beside the path.
+	Also []string
+	// Compile is what the policies are compiled with.
+	Compile policy.Options
+	// Check says what policies may refer to; whatever refers to something else is
+	// refused. Together is always true.
+	Check policy.CheckOptions
+	// Interval between two looks. Default 1 s.
+	Interval time.Duration
+	// OnLoad is told of every Set that came into force after that of Open, OnError of
+	// every change that did not, once. They are called by one goroutine after the
+	// other and must not call Close.
+	OnLoad  func(*policy.Set)
+	OnError func(error)
+	// Logger gets a line for each of both, and for warnings. Nil: none.
+	Logger *slog.Logger
+	// Now tells the time, to compare with the files' time stamps. Default time.Now.
+	Now func() time.Time
+}
+
+// Source is a policy that is what its files say. It is safe for concurrent use.
+type Source struct {
+	opts  Options
+	paths []string
+	set   atomic.Pointer[policy.Set]
+
+	looking sync.Mutex // held for a whole look, hooks included
+	good    look       // what made the Set
+	bad     look       // what was reported
+	last    look       // what was seen last
+
+	mu     sync.Mutex
+	status Status
+
+	stop func()
+	done chan struct{}
+}
+
+var _ policy.Source = (*Source)(nil)
+
+// Status says what is in force and why it may be something else than what the files
+// say.
+type Status struct {
+	// Version is of the Set in force, Files are what it was made of, Loaded is when.
+	Version string
+	Files   []string
+	Loaded  time.Time
+	// Loads counts the Sets that have come into force, that of Open among them.
+	Loads uint64
+	// Warnings are about what is in force.
+	Warnings []policy.Finding
+	// Err is nil if the files say what is in force. If it is a *[policy.CheckError], its
+	// Findings say where what is wrong. Since is when it was seen.
+	Err   error
+	Since time.Time
+}
+
+// Open reads the policies and keeps following them until Close. It fails if they are
+// wrong, because then there is nothing to be in force; a *[policy.CheckError] says
+// where they are.
+func Open(path string, opts Options) (*Source, error) {
+	switch {
+	case path == "":
+		return nil, errors.New("policy/file: the path is empty; name a file or a directory with policies")
+	case opts.Interval < 0:
+		return nil, fmt.Errorf("policy/file: Options.Interval is %v; give a positive duration, or 0 for %v",
+			opts.Interval, defaultInterval)
+	}
+	if opts.Interval == 0 {
+		opts.Interval = defaultInterval
+	}
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	opts.Check.Together = true
+	s := &Source{opts: opts, paths: append([]string{path}, opts.Also...), done: make(chan struct{})}
+	seen, err := s.read()
+	if err == nil {
+		err = s.load(&seen)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.last = seen
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	go s.follow(ctx)
+	return s, nil
+}
+
+// Current implements [policy.Source]: the Set in force.
+func (s *Source) Current() policy.Policy { return s.set.Load() }
+
+// Set is what is in force.
+func (s *Source) Set() *policy.Set { return s.set.Load() }
+
+// Evaluate implements [policy.Policy] by the Set in force.
+func (s *Source) Evaluate(req *policy.Request, candidates []policy.Candidate, plan *policy.Plan) {
+	s.set.Load().Evaluate(req, candidates, plan)
+}
+
+// Status says how things stand. The caller must not modify what it refers to.
+func (s *Source) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status
+}
+
+// Close ends following and waits until no hook runs. What is in force stays so.
+// Further calls do nothing; the error is always nil.
+func (s *Source) Close() error {
+	s.stop()
+	<-s.done
+	return nil
+}
+
+func (s *Source) follow(ctx context.Context) {
+	defer close(s.done)
+	ticker := time.NewTicker(s.opts.Interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			s.look()
+		}
+	}
+}
+
+// Reload looks at the files now and takes what they say, without a second look. It
+// returns the error that Status then has. It must not be called by a hook.
+func (s *Source) Reload() error {
+	s.looking.Lock()
+	defer s.looking.Unlock()
+	seen, err := s.read()
+	s.act(&seen, err)
+	s.last = seen
+	return s.Status().Err
+}
+
+// look looks at the files, and acts on what two looks in a row have seen.
+func (s *Source) look() {
+	s.looking.Lock()
+	defer s.looking.Unlock()
+	if s.last.unchanged(s.paths, s.opts.Now()) {
+		return
+	}
+	seen, err := s.read()
+	if seen.same(&s.last) {
+		s.act(&seen, err)
+	}
+	seen.drop()
+	s.last = seen
+}
+
+// act makes of what was seen what is in force, or reports why it can't.
+func (s *Source) act(seen *look, err error) {
+	switch {
+	case seen.same(&s.good):
+		s.bad = look{}
+		s.restored()
+		return
+	case seen.same(&s.bad):
+		return // reported before
+	case err == nil:
+		err = s.load(seen)
+	}
+	if err == nil {
+		s.bad = look{}
+		if s.opts.OnLoad != nil {
+			s.opts.OnLoad(s.set.Load())
+		}
+		return
+	}
+	seen.drop()
+	s.bad = *seen
+	s.report(err)
+}
+
+// load compiles what was read and puts it in force.
+func (s *Source) load(seen *look) error {
+	set, warnings, err := s.compile(seen)
+	if err != nil {
+		return err
+	}
+	seen.drop()
+	s.good = *seen
+	s.set.Store(set)
+
+	s.mu.Lock()
+	s.status = Status{
+		Version: set.Version(), Files: seen.names(), Loaded: s.opts.Now(), Loads: s.status.Loads + 1, Warnings: warnings,
+	}
+	s.mu.Unlock()
+	for _, w := range warnings {
+		s.opts.Logger.Warn("policy", "finding", w.String())
+	}
+	s.opts.Logger.Info("policies are in force", "version", set.Version(), "files", len(seen.files))
+	return nil
+}
+
+// compile makes a Set of all files together.
+func (s *Source) compile(seen *look) (*policy.Set, []policy.Finding, error) {
+	var files []*policy.File
+	var findings []policy.Finding
+	var specs []*policy.Spec
+	for i := range seen.files {
+		f, wrong := policy.Parse(seen.files[i].path, seen.files[i].data)
+		files, specs, findings = append(files, f), append(specs, f.Specs...), append(findings, wrong...)
+	}
+	check := s.opts.Check
+	if len(s.opts.Compile.Models) > 0 {
+		check.Models = append(check.Models[:len(check.Models):len(check.Models)], s.opts.Compile.Models...)
+	}
+	var errs, warnings []policy.Finding
+	for _, f := range append(findings, policy.Check(files, check)...) {
+		switch f.Severity {
+		case policy.SeverityError:
+			errs = append(errs, f)
+		case policy.SeverityWarning:
+			warnings = append(warnings, f)
+		case policy.SeverityNote:
+		default:
+		}
+	}
+	if len(errs) > 0 {
+		return nil, nil, &policy.CheckError{Findings: errs}
+	}
+	if len(specs) == 0 {
+		return nil, nil, ErrNoPolicy
+	}
+	set, err := policy.Compile(s.opts.Compile, specs...)
+	return set, warnings, err
+}
+
+func (s *Source) report(err error) {
+	s.mu.Lock()
+	s.status.Err, s.status.Since = err, s.opts.Now()
+	s.mu.Unlock()
+	s.opts.Logger.Error("policies stay as they were", "error", err)
+	if s.opts.OnError != nil {
+		s.opts.OnError(err)
+	}
+}
+
+// restored: the files are again what is in force.
+func (s *Source) restored() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status.Err, s.status.Since = nil, time.Time{}
+}
