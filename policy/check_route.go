@@ -108,7 +108,8 @@ func (k *checker) onEmpty(at string, e *OnEmpty) {
 	case e.Action != Wait && e.UpTo != 0:
 		k.warn(CodeNoEffect, at+".upTo", "only Wait waits", "write action: Wait, or leave upTo out")
 	}
-	if e.Status != 0 && (e.Status < minStatus || e.Status > maxStatus) {
+	written := k.s.src != nil && k.s.written(at+".status")
+	if (e.Status != 0 || written) && (e.Status < minStatus || e.Status > maxStatus) {
 		k.err(CodeInvalidValue, at+".status", "a rejection has a status from 400 to 599", "429 and 503 are usual")
 	}
 	if e.Action == NextRule && (e.Status != 0 || e.Message != "") {

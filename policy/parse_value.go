@@ -218,7 +218,7 @@ func duration() form[time.Duration] {
 			*into = v
 		},
 		schema: func(*schemas) schema {
-			return schema{"type": []string{"string", "integer"}, "pattern": durationPattern}
+			return schema{"anyOf": []schema{{"type": "string", "pattern": durationPattern}, {"const": 0}}}
 		},
 	}
 }
@@ -276,7 +276,9 @@ func margin() form[Margin] {
 			}
 		},
 		schema: func(*schemas) schema {
-			one := schema{"type": "string", "pattern": durationPattern + `|^[0-9]+(\.[0-9]+)?%$`}
+			one := schema{"anyOf": []schema{
+				{"type": "string", "pattern": durationPattern + `|^[0-9]+(\.[0-9]+)?%$`}, {"const": 0},
+			}}
 			return schema{"anyOf": []schema{one, {"type": "array", "items": one, "minItems": 1, "maxItems": 2}}}
 		},
 	}

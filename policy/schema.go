@@ -73,6 +73,8 @@ func metadataSchema() schema {
 	}
 }
 
+//go:generate go test -run TestSchemaIsCurrent -update-schema .
+
 // Schema returns the JSON Schema (2020-12) of policies, for editors: it has every key
 // that [Parse] knows under [APIVersion], because both come from the same tables. It
 // is docs/policy-schema.json.
