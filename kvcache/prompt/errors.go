@@ -66,6 +66,7 @@ const (
 	errEmbeds        ReasonError = "prompt embeddings"
 	errNotIDs        ReasonError = "not a list of token ids"
 	errClosed        ReasonError = "encoder closed"
+	errNoLocal       ReasonError = "no local source was given to NewProver"
 	errSourceFailed  ReasonError = "source failed"
 	errShortPrefix   ReasonError = "most of the prompt is behind its first media"
 	errUnknownPrompt ReasonError = "prompt of an unknown form"

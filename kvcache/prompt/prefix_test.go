@@ -137,7 +137,9 @@ type unsureBeginner struct{}
 
 func (unsureBeginner) Kind() SourceKind { return SourceLocal }
 
-func (unsureBeginner) Encode(context.Context, *Request) (Encoding, error) { return Encoding{}, errMedia }
+func (unsureBeginner) Encode(context.Context, *Request) (Encoding, error) {
+	return Encoding{}, errMedia
+}
 
 func (unsureBeginner) Prefix(context.Context, *Request) (Encoding, error) {
 	enc := beginning(3, 1, 2)

@@ -130,8 +130,12 @@ type proof struct {
 	again bool
 }
 
-// NewProver returns a Prover of local. It starts nothing before an engine joins.
+// NewProver returns a Prover of local. It starts nothing before an engine joins. A
+// nil local serves nothing, and each request's [Degradation] says so.
 func NewProver(local Local, o ProverOptions) *Prover {
+	if local == nil {
+		local = noLocal{}
+	}
 	if o.Timeout <= 0 {
 		o.Timeout = DefaultProofTimeout
 	}

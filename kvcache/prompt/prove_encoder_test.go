@@ -132,3 +132,16 @@ func (*stillLocal) Assets(string) string { return "passed" }
 func (*stillLocal) Encode(context.Context, *Request) (Encoding, error) {
 	return Encoding{Source: SourceLocal}, nil
 }
+
+// A Prover of nothing says so, rather than fail at the first request.
+func TestProverOfNothing(t *testing.T) {
+	t.Parallel()
+	p := NewProver(nil, ProverOptions{})
+	p.Join(at("a"), []string{"m"})
+	e := newEncoder(t, Options{Sources: []Source{p}})
+	enc := encode(t, e, Completions, text("a"), "")
+	assert.Equal(t, SourceBytes, enc.Source)
+	assert.Equal(t, "local: no local source was given to NewProver; render: no engine to ask; tokenize: no engine to ask; ", reasons(enc))
+	assert.Empty(t, p.Assets("m"))
+	require.NoError(t, p.Close())
+}

@@ -39,6 +39,15 @@ type verdict struct {
 	apis [numAPIs][]Degradation
 }
 
+// noLocal takes the place of a source that was not given.
+type noLocal struct{}
+
+func (noLocal) Kind() SourceKind { return SourceLocal }
+
+func (noLocal) Assets(string) string { return "" }
+
+func (noLocal) Encode(context.Context, *Request) (Encoding, error) { return Encoding{}, errNoLocal }
+
 // Kind implements Source.
 func (*Prover) Kind() SourceKind { return SourceLocal }
 

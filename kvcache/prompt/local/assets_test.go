@@ -265,7 +265,7 @@ func TestHubLayout(t *testing.T) {
 	assert.Equal(t, "TokenizersBackend", class("pr/1"))
 	for _, revision := range []string{"none", "../snapshots/abc", "/", "a//b", ".."} {
 		_, err := local.New(local.Options{Models: map[string]local.Model{"m": {Dir: dir, Revision: revision}}})
-		require.Error(t, err, revision)
+		require.ErrorIs(t, err, local.ErrRevision, revision)
 	}
 }
 

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -35,6 +36,13 @@ const (
 	templateSuffix      = ".jinja"
 )
 
+// ErrRevision says that Model.Revision names nothing in Model.Dir.
+var ErrRevision = errors.New("local: revision not found")
+
+// ErrStandIn says that a file is not what its name says but stands in for it: a
+// pointer of Git LFS, or a web page that was saved in its place.
+var ErrStandIn = errors.New("local: not the file itself")
+
 // HubDir is the directory in which the Hugging Face cache keeps a model, for
 // [Model].Dir: root is the cache (usually .cache/huggingface/hub in the home
 // directory), model is ORG/NAME.
@@ -47,6 +55,10 @@ func HubDir(root, model string) string {
 func resolveDir(dir, revision string) (string, error) {
 	snapshots := filepath.Join(dir, "snapshots")
 	if !isDir(snapshots) {
+		if revision != "" && isDir(dir) {
+			return "", fmt.Errorf("%w: Model.Revision is %q, but Dir has no snapshots and so is no model in a Hugging Face cache: "+
+				"leave Revision empty, or give HubDir's directory", ErrRevision, revision)
+		}
 		return dir, nil
 	}
 	if revision == "" {
@@ -54,19 +66,16 @@ func resolveDir(dir, revision string) (string, error) {
 	}
 	for part := range strings.SplitSeq(revision, "/") {
 		if part == "" || part == "." || part == ".." {
-			return "", fmt.Errorf("local: %q is no revision", revision)
+			return "", fmt.Errorf("%w: %q is none", ErrRevision, revision)
 		}
 	}
 	commit := revision
 	if text, err := readFile(filepath.Join(dir, "refs", filepath.FromSlash(revision)), maxOtherFile); err == nil {
 		commit = strings.TrimSpace(string(text))
 	}
-	if strings.ContainsAny(commit, `/\`) || commit == "" || commit == ".." {
-		return "", fmt.Errorf("local: no snapshot of revision %q in %s", revision, dir)
-	}
 	at := filepath.Join(snapshots, commit)
-	if !isDir(at) {
-		return "", fmt.Errorf("local: no snapshot of revision %q in %s", revision, dir)
+	if strings.ContainsAny(commit, `/\`) || commit == "" || commit == ".." || !isDir(at) {
+		return "", fmt.Errorf("%w: no snapshot of %q in %s: download it, or name one that is there", ErrRevision, revision, snapshots)
 	}
 	return at, nil
 }
@@ -150,6 +159,9 @@ func readFiles(dir string) (*files, error) {
 		if readErr != nil {
 			return nil, readErr
 		}
+		if err = checkGenuine(s.name, text); err != nil {
+			return nil, err
+		}
 		f.text[s.name] = text
 		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(text)))
@@ -160,6 +172,21 @@ func readFiles(dir string) (*files, error) {
 	const enough = 16
 	f.hash = hex.EncodeToString(h.Sum(nil)[:enough])
 	return f, nil
+}
+
+// checkGenuine refuses what a download that went wrong leaves behind, by what is
+// wrong: as JSON it would only be malformed.
+func checkGenuine(name string, text []byte) error {
+	const enough = 64
+	start := bytes.ToLower(bytes.TrimSpace(text[:min(len(text), enough)]))
+	switch {
+	case bytes.HasPrefix(start, []byte("version https://git-lfs.github.com/")):
+		return fmt.Errorf("%w: %s is a pointer of Git LFS: fetch what it points to, for example by git lfs pull", ErrStandIn, name)
+	case bytes.HasPrefix(start, []byte("<!doctype html")), bytes.HasPrefix(start, []byte("<html")):
+		return fmt.Errorf("%w: %s is a web page, such as a login or an error: download the file anew", ErrStandIn, name)
+	default:
+		return nil
+	}
 }
 
 func readFile(path string, limit int64) ([]byte, error) {

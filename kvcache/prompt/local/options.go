@@ -14,7 +14,8 @@ type Model struct {
 	// (chat_template.jinja, chat_templates/*.jinja). Or it is the model's directory
 	// in a Hugging Face cache (see [HubDir]); then Revision is used.
 	Dir string
-	// Revision is a branch, tag or commit in a Hugging Face cache; "" is main.
+	// Revision is a branch, tag or commit in a Hugging Face cache; "" is main. Of a
+	// plain directory there is one state only: then it must be empty.
 	Revision string
 	// ChatTemplate is the text of the engine's --chat-template, or the name of one
 	// of the model's own templates.

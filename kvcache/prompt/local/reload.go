@@ -87,7 +87,7 @@ func (s *Source) note(ctx context.Context, e *entry, err error) {
 		return
 	}
 	s.opts.Logger.LogAttrs(ctx, slog.LevelWarn, "model files can't be used; the former ones stay in force",
-		slog.String("model", e.name), slog.Any("error", err))
+		slog.String("model", e.name), slog.String("dir", e.model.Dir), slog.Any("error", err))
 }
 
 // Status is what serves one model.

@@ -43,15 +43,15 @@ var (
 
 // AssetError says which model's files can't be used.
 type AssetError struct {
-	// Model is the name given in Options.Models.
-	Model string
-	// Err says why: for example a [*ModelTypeError], [ErrTokenizerClass], an error of
-	// package tokenizer or jinja, or of the file system.
+	// Model is the name given in Options.Models, Dir that model's directory.
+	Model, Dir string
+	// Err says why: for example a [*ModelTypeError], [ErrTokenizerClass], [ErrStandIn],
+	// [ErrRevision], an error of package tokenizer or jinja, or of the file system.
 	Err error
 }
 
-// Error names the model and the reason.
-func (e *AssetError) Error() string { return fmt.Sprintf("model %q: %v", e.Model, e.Err) }
+// Error names the model, its directory and the reason.
+func (e *AssetError) Error() string { return fmt.Sprintf("model %q in %q: %v", e.Model, e.Dir, e.Err) }
 
 // Unwrap returns the reason.
 func (e *AssetError) Unwrap() error { return e.Err }
@@ -70,7 +70,7 @@ func New(o Options) (*Source, error) {
 		e := &entry{name: name, model: m}
 		a, err := load(m, &o)
 		if err != nil {
-			errs = append(errs, &AssetError{Model: name, Err: err})
+			errs = append(errs, &AssetError{Model: name, Dir: m.Dir, Err: err})
 			continue
 		}
 		e.now.Store(a)
