@@ -9,6 +9,7 @@ import (
 
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 	"github.com/kvsteer/kvsteer/policy"
+	"github.com/kvsteer/kvsteer/policy/classify"
 )
 
 // Decision says why a request went where it did. It is a record: plain data,
@@ -44,6 +45,8 @@ type Decision struct {
 	// Request is what the policy was told about the request, its headers left out. Of
 	// a request that waited PromptTokens and the like are as when it was chosen for.
 	Request policy.Request `json:"request"`
+	// Findings are what classifiers found: kinds, counts and offsets, never text.
+	Findings []classify.Finding `json:"findings,omitempty"`
 	// Shadows are what policies in shadow mode would have done.
 	Shadows []ShadowDecision `json:"shadows,omitempty"`
 	// Chosen is the index of the chosen candidate in Candidates, -1 if none was. Its

@@ -294,6 +294,10 @@ func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Tim
 		Candidates: ev.describe(),
 		Took:       r.opts.now().Sub(began),
 	}
+	d.Findings = s.findings
+	if s.unclassified {
+		d.Degradations = append(d.Degradations, reasonUnclassified)
+	}
 	q := s.prompt()
 	q.Attempt = number
 	d.Request = q.Policy()

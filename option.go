@@ -13,6 +13,7 @@ import (
 	"github.com/kvsteer/kvsteer/kvcache/follow"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 	"github.com/kvsteer/kvsteer/policy"
+	"github.com/kvsteer/kvsteer/policy/classify"
 )
 
 // Option configures a Router.
@@ -30,9 +31,12 @@ type options struct {
 	encoder   *prompt.Encoder
 	policy    policy.Policy
 	predictor Predictor
-	index     kvcache.Options
-	weights   kvcache.TierWeights
-	queue     *QueueOptions // nil: requests don't wait
+	// classifiers is nil if there are none; tags are the gateway's own.
+	classifiers *classify.Set
+	tags        []string
+	index       kvcache.Options
+	weights     kvcache.TierWeights
+	queue       *QueueOptions // nil: requests don't wait
 	// transferRate is the tokens a second between workers.
 	transferRate float64
 	hooks        hookSet
@@ -102,7 +106,7 @@ func (o *options) check() error {
 			return fmt.Errorf("kvsteer: WithTierWeights: the weight of tier %d is %v; give one from 0 to 1", t, w)
 		}
 	}
-	return nil
+	return o.checkTags()
 }
 
 // WithFleet sets the workers to route to. It is required. The caller closes the

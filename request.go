@@ -7,6 +7,7 @@ import (
 
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
+	"github.com/kvsteer/kvsteer/policy"
 )
 
 // API is the kind of a request.
@@ -51,6 +52,12 @@ type Request struct {
 	// its name or by the host:port of its URL: what a proxy in front has narrowed the
 	// choice to.
 	Among []string
+	// Tags is what the gateway itself knows of the request's content; see [WithTags].
+	Tags []policy.Tag
+	// TrustedHeader is a header that the gateway itself wrote, or had from a peer that
+	// it trusts, for classifiers that read tags from it. A client's header must never
+	// be given here.
+	TrustedHeader http.Header
 	// Priority orders requests that wait (see [WithQueue]): lower goes first, as
 	// in vLLM's field of that name, which is not read. 0 is the usual.
 	Priority int

@@ -17,6 +17,7 @@ import (
 	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 	"github.com/kvsteer/kvsteer/policy"
+	"github.com/kvsteer/kvsteer/policy/classify"
 )
 
 // Router chooses a worker for every request. It is safe for concurrent use.
@@ -34,6 +35,7 @@ type Router struct {
 	queue     *queue        // nil: requests don't wait
 	scratch   sync.Pool     // of *evaluation
 	keyPool   sync.Pool     // of *keys
+	inputs    sync.Pool     // of *classify.Input
 	engineAt  atomic.Uint32 // whose tokenizer is asked next
 	lingering atomic.Int32  // requests that a policy lets wait
 
@@ -85,6 +87,7 @@ func New(opts ...Option) (*Router, error) {
 	r.index = kvcache.NewIndex(o.index)
 	r.scratch.New = func() any { return &evaluation{Round: steer.Round{Weights: &r.opts.weights}} }
 	r.keyPool.New = func() any { return new(keys) }
+	r.inputs.New = func() any { return new(classify.Input) }
 	r.proofs = newProofs(r.encoder)
 	r.residency = newResidency(r.index, &r.opts, &r.proofs)
 	r.residency.watch(o.fleet)
@@ -180,6 +183,7 @@ func (r *Router) prepare(ctx context.Context, req *Request) (*Selection, error) 
 	s.parsed, s.session = p, p.sessionKey()
 	s.policy = r.opts.current()
 	s.header = kept(s.policy, req.Header)
+	r.classify(ctx, s, req)
 	if err := r.view(ctx, s, req.TokenIDs); err != nil {
 		return nil, err
 	}

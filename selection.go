@@ -16,6 +16,7 @@ import (
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
 	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/policy"
+	"github.com/kvsteer/kvsteer/policy/classify"
 )
 
 // Target is where to send a request.
@@ -48,6 +49,9 @@ type Selection struct {
 	tags   []policy.Tag
 	header map[string][]string
 	draw   uint64
+	// findings are behind the tags; unclassified: a classifier failed.
+	findings     []classify.Finding
+	unclassified bool
 	// session stands for the request's session, 0 if it has none.
 	session uint64
 	waits   bool // in the router's line, under pickMu
