@@ -27,6 +27,7 @@ type command struct {
 // commands lists them in the order in which help shows them.
 func commands() []command {
 	return []command{
+		{name: "check", summary: "check policies: mistakes, with their places, and what can never happen", run: runCheck},
 		{name: "doctor", summary: "examine a fleet: what works, what does not, and what to do", run: runDoctor},
 		{name: "predictor-eval", summary: "measure the latency predictor on recorded requests", run: predictorEval},
 		{name: "simulate", summary: "compare routing rules on a model of a fleet", run: runSimulate},
