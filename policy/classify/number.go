@@ -141,63 +141,123 @@ func (s *scan) groupAfter(i int) bool {
 // number looks at the digits text[i:j] and those that belong to them, and returns
 // where to go on, 0 if nothing was found.
 func (s *scan) number(i, j int) int {
-	const shortest = 3 // digits of the first group of any number that is looked for, but for phones
-	if j-i > mostDigits {
+	const pair = 2 // digits of a group that no number but a telephone's begins with
+	c := s.at(j)
+	goesOn := (c == ' ' || c == '-' || c == '.' || c == '/' || c == ')') && (s.is(j+1, isDigit) || s.at(j+1) == ' ')
+	switch before := s.at(i - 1); {
+	case j-i > mostDigits:
+		return 0
+	case !goesOn && j-i < shortestPhone: // most numbers
+		return 0
+	case j-i <= pair && (before == ' ' || before == '-' || before == '.' || before == '/') && s.is(i-2, isDigit): // not the first group
+		return 0
+	default:
+	}
+	n := &s.num
+	s.read(n, i)
+	s.steps += n.end[n.groups-1] - i
+	end := 0
+	switch {
+	case n.n < shortestPhone && c != ')':
+		return 0
+	case n.groups == n.n && !n.more:
+		end = s.singles(n)
+	case n.n >= shortestID:
+		end = s.identity(n)
+	default:
+	}
+	if end > 0 {
+		return end
+	}
+	return s.local(n)
+}
+
+// shortestID is the digits of the shortest of the numbers that are looked for,
+// telephones aside.
+const shortestID = 9
+
+// identity looks for all numbers but telephones, by the size of the first group.
+func (s *scan) identity(n *number) int {
+	end := 0
+	switch n.size[0] {
+	case 3:
+		if end = s.ssn(n); end == 0 {
+			if end = s.cpf(n); end == 0 {
+				end = s.nhs(n)
+			}
+		}
+	case 4:
+		if end = s.groupedCard(n); end == 0 {
+			end = s.aadhaar(n)
+		}
+	case 9:
+		end = s.ssn(n)
+	case 10:
+		end = s.nhs(n)
+	case 11:
+		end = s.cpf(n)
+	case 12:
+		if end = s.aadhaar(n); end == 0 {
+			end = s.oneCard(n)
+		}
+	case 18:
+		if end = s.resident(n); end == 0 {
+			end = s.oneCard(n)
+		}
+	case 13, 14, 15, 16, 17, 19:
+		end = s.oneCard(n)
+	default:
+	}
+	if end == 0 && n.groups > 1 {
+		end = s.oddCard(n)
+	}
+	return end
+}
+
+// groupedCard finds payment cards as they are printed.
+func (s *scan) groupedCard(n *number) int {
+	const fewest = 14
+	if n.n < fewest {
 		return 0
 	}
-	var n number
-	s.read(&n, i)
-	s.steps += n.end[n.groups-1] - i
-	if n.size[0] < shortest {
-		if end := s.singles(&n); end > 0 {
-			return end
-		}
-		return s.local(&n)
+	groups := 0
+	switch {
+	case n.shaped(4, 6, 5), n.shaped(4, 6, 4):
+		groups = 3
+	case n.shaped(4, 4, 4, 4):
+		groups = 4
+	default:
+		return 0
 	}
-	for _, find := range [...]func(*scan, *number) int{
-		(*scan).resident, (*scan).cards, (*scan).ssn, (*scan).cpf, (*scan).nhs, (*scan).aadhaar, (*scan).local,
-	} {
-		if end := find(s, &n); end > 0 {
-			return end
-		}
+	if !n.parted(n.sep[1], groups) || n.sep[1] == '/' {
+		return 0
+	}
+	end := s.printed(n, groups)
+	if end == 0 && groups == 4 && n.groups > groups && n.size[groups] < 4 && n.sep[groups] == n.sep[1] {
+		end = s.printed(n, groups+1) // a card of 17 to 19 digits
+	}
+	return end
+}
+
+// printed judges a card that is the first groups.
+func (s *scan) printed(n *number, groups int) int {
+	digits := 0
+	for _, size := range n.size[:groups] {
+		digits += size
+	}
+	end := n.end[groups-1]
+	if ok, _ := issued(n.digits[:digits]); !ok || !luhn(n.digits[:digits]) {
+		return 0
+	}
+	if s.gridless(n.start, end, n.sep[1]) || s.about(aboutCard, n.start, end) {
+		return s.hit(card, n.start, end)
 	}
 	return 0
 }
 
-// cards finds payment cards.
-func (s *scan) cards(n *number) int {
-	if size := n.size[0]; size >= shortestCard && size <= longestCard {
-		return s.oneCard(n, n.digits[:size], n.end[0])
-	}
-	for _, shape := range [...]struct {
-		sizes [5]int
-		count int
-	}{
-		{[5]int{4, 4, 4, 4}, 4},
-		{[5]int{4, 6, 5}, 3},
-		{[5]int{4, 6, 4}, 3},
-		{[5]int{4, 4, 4, 4, 3}, 5},
-		{[5]int{4, 4, 4, 4, 2}, 5},
-		{[5]int{4, 4, 4, 4, 1}, 5},
-	} {
-		if !n.shaped(shape.sizes[:shape.count]...) || !n.parted(n.sep[1], shape.count) || n.sep[1] == '/' {
-			continue
-		}
-		digits := 0
-		for _, size := range shape.sizes {
-			digits += size
-		}
-		end := n.end[shape.count-1]
-		if ok, _ := issued(n.digits[:digits]); ok && luhn(n.digits[:digits]) &&
-			(s.gridless(n.start, end, n.sep[1]) || s.about(aboutCard, n.start, end)) {
-			return s.hit(card, n.start, end)
-		}
-	}
-	return s.oddCard(n)
-}
-
 // oneCard judges digits without separators.
-func (s *scan) oneCard(n *number, digits []byte, end int) int {
+func (s *scan) oneCard(n *number) int {
+	digits, end := n.digits[:n.size[0]], n.end[0]
 	ok, sure := issued(digits)
 	if !ok || !luhn(digits) || !s.free(n.start, end) {
 		return 0
@@ -230,7 +290,7 @@ func (s *scan) oddCard(n *number) int {
 // singles judges a card whose digits stand one by one.
 func (s *scan) singles(n *number) int {
 	const fewest, most = 15, 16
-	if n.groups != n.n || n.n < fewest || n.n > most || n.more || !n.parted(n.sep[1], n.groups) || s.is(n.start-2, isDigit) {
+	if n.n < fewest || n.n > most || !n.parted(n.sep[1], n.groups) {
 		return 0
 	}
 	if ok, sure := issued(n.digits[:n.n]); ok && sure && luhn(n.digits[:n.n]) {

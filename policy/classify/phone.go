@@ -15,9 +15,10 @@ type dialled struct {
 	seps   [longestPhone]byte
 }
 
-// dial reads from the digit or bracket at i. False: it does not end like a number.
-func (s *scan) dial(d *dialled, i int) bool {
+// readDialled reads from the digit or bracket at i. False: it does not end like a number.
+func (s *scan) readDialled(d *dialled, i int) bool {
 	const mostBetween = 3 // such as ") - "
+	d.n, d.groups = 0, 0
 	s.steps += longestPhone
 	for {
 		between := 0
@@ -54,8 +55,8 @@ func (s *scan) international(i int) int {
 	if s.is(i-1, isWord) || s.at(i-1) == '+' || !s.is(i+1, isDigit) && s.at(i+1) != '(' {
 		return 0
 	}
-	var d dialled
-	if !s.dial(&d, i+1) {
+	d := &s.dial
+	if !s.readDialled(d, i+1) {
 		return 0
 	}
 	n := d.n
@@ -146,8 +147,8 @@ func (s *scan) local(n *number) int {
 	if c := s.at(start - 1); c == '-' || c == '.' || c == '/' || c == '#' {
 		return 0
 	}
-	var d dialled
-	if !s.dial(&d, n.start) || !d.plausible() {
+	d := &s.dial
+	if !s.phoned(start, true) || !s.readDialled(d, n.start) || !d.plausible() {
 		return 0
 	}
 	formatted := d.groups > 1 && d.n > shortestPhone || d.digits[0] == 0 && d.n > shortestPhone

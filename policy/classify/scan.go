@@ -54,6 +54,9 @@ type scan struct {
 	last [numTopics]int
 	// dashed is the end of the last run that dashedEnd looked at.
 	dashed int
+	// num and dial are what the finders of numbers read into.
+	num  number
+	dial dialled
 	// steps counts bytes that finders look at.
 	steps int
 }
@@ -155,7 +158,9 @@ func (s *scan) joint(i int) int {
 func (s *scan) other(i int) int {
 	switch s.text[i] {
 	case '@':
-		return max(i+1, s.email(i, i+1))
+		if c := s.at(i + 1); classes[c]&(isDigit|isLetter) != 0 || c >= 0x80 {
+			return max(i+1, s.email(i, i+1))
+		}
 	case '%':
 		if s.at(i+1) == '4' && s.at(i+2) == '0' { // @ in a URL
 			return max(i+1, s.email(i, i+len("%40")))

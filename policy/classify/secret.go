@@ -110,12 +110,14 @@ func (s *scan) secret(i, j int) int {
 		}
 	default:
 	}
-	for _, t := range tokensOf(word[0]) {
-		if word[1%len(word)] != t.prefix[1] || !bytes.HasPrefix(s.text[i:], []byte(t.prefix)) {
+	tokens := tokensOf(word[0])
+	for k := range tokens {
+		t := &tokens[k]
+		from := i + len(t.prefix)
+		if from >= len(s.text) || string(s.text[i:from]) != t.prefix {
 			continue
 		}
-		from := i + len(t.prefix)
-		if end := s.ends(from, &t); end-from >= t.least && end-from <= t.most && varied(s.text[from:end]) {
+		if end := s.ends(from, t); end-from >= t.least && end-from <= t.most && varied(s.text[from:end]) {
 			return s.hit(t.kind, i, end)
 		}
 	}

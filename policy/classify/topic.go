@@ -63,8 +63,8 @@ func wordsOf(c topic) []string {
 	}
 }
 
-// topics is the topic of each word.
-var topics = func() map[string]topic { //nolint:gochecknoglobals // an immutable table
+// topicsByWord is the topic of each word.
+var topicsByWord = func() map[string]topic { //nolint:gochecknoglobals // an immutable table
 	m := make(map[string]topic)
 	for c := range numTopics {
 		for _, w := range wordsOf(c) {
@@ -74,11 +74,11 @@ var topics = func() map[string]topic { //nolint:gochecknoglobals // an immutable
 	return m
 }()
 
-// openings is a table of the first two letters of those words, which spares most
-// words the look at the map.
-var openings = func() (t [32 * 32]bool) { //nolint:gochecknoglobals // an immutable table
-	for w := range topics {
-		t[opening(w[0], w[1])] = true
+// openings has, for the first two letters of those words, the lengths that they
+// have as bits. It spares most words the look at the map.
+var openings = func() (t [32 * 32]uint16) { //nolint:gochecknoglobals // an immutable table
+	for w := range topicsByWord {
+		t[opening(w[0], w[1])] |= 1 << len(w)
 	}
 	return t
 }()
@@ -106,14 +106,14 @@ func (s *scan) topic(i, j int) {
 }
 
 func topicOf(word []byte) (topic, bool) {
-	if len(word) < shortestWord || len(word) > longestWord || !openings[opening(word[0], word[1])] {
+	if len(word) < shortestWord || len(word) > longestWord || openings[opening(word[0], word[1])]>>len(word)&1 == 0 {
 		return 0, false
 	}
 	var lower [longestWord]byte
 	for i, c := range word {
 		lower[i] = c | 0x20
 	}
-	c, ok := topics[string(lower[:len(word)])]
+	c, ok := topicsByWord[string(lower[:len(word)])]
 	return c, ok
 }
 
