@@ -142,7 +142,7 @@ func (s *Selection) main() *view { return &s.views[0] }
 func (s *Selection) prompt() steer.Prompt {
 	h := &s.parsed.hints
 	q := steer.Prompt{
-		Model: s.parsed.model, API: s.parsed.api.String(), Bypass: s.parsed.bypass,
+		Model: s.parsed.model, API: kind(s.parsed.api), Bypass: s.parsed.bypass,
 		Tenant: h.tenant, QoS: h.qos, Pool: h.pool, Priority: h.priority, Session: s.session != 0,
 		Tags: s.tags, Header: s.header, Draw: s.draw,
 		TargetTTFT: h.ttft, TargetITL: h.itl,
@@ -151,6 +151,14 @@ func (s *Selection) prompt() steer.Prompt {
 		s.main().describe(&q)
 	}
 	return q
+}
+
+// kind is what policies call an API.
+func kind(api API) string {
+	if api == ChatCompletions {
+		return "chat"
+	}
+	return api.String()
 }
 
 // describe makes q speak of the view's prompt.
