@@ -123,14 +123,14 @@ func (s *scan) credentials(i int) int {
 	colon := -1
 	for k := i - 1; k >= 0 && i-k <= longest; k-- {
 		switch c := s.text[k]; {
-		case c <= ' ', c == '"', c == '\'', c == '<', c == '>', c == '@':
+		case c == '/' && k > 1 && s.text[k-1] == '/' && s.text[k-2] == ':':
 			s.steps += i - k
-			return -1
-		case c == ':' && k+2 < i && s.text[k+1] == '/' && s.text[k+2] == '/':
-			s.steps += i - k
-			if user := s.text[k+3 : i]; colon > k+2 && colon < i-1 && s.is(k-1, isLetter) && !placeholder(user) {
-				return k + 3
+			if colon > k && colon < i-1 && s.is(k-3, isLetter) && !placeholder(s.text[k+1:i]) {
+				return k + 1
 			}
+			return -1
+		case c <= ' ', c == '"', c == '\'', c == '<', c == '>', c == '@', c == '/', c == '?', c == '#':
+			s.steps += i - k
 			return -1
 		case c == ':':
 			colon = k

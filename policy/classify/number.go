@@ -143,7 +143,8 @@ func (s *scan) groupAfter(i int) bool {
 func (s *scan) number(i, j int) int {
 	const pair = 2 // digits of a group that no number but a telephone's begins with
 	c := s.at(j)
-	goesOn := (c == ' ' || c == '-' || c == '.' || c == '/' || c == ')') && (s.is(j+1, isDigit) || s.at(j+1) == ' ')
+	bracketed := c == ')' || s.at(j+1) == '(' // as telephone numbers are, which say more than was read
+	goesOn := bracketed || (c == ' ' || c == '-' || c == '.' || c == '/') && (s.is(j+1, isDigit) || s.at(j+1) == ' ')
 	switch before := s.at(i - 1); {
 	case j-i > mostDigits:
 		return 0
@@ -158,7 +159,7 @@ func (s *scan) number(i, j int) int {
 	s.steps += n.end[n.groups-1] - i
 	end := 0
 	switch {
-	case n.n < shortestPhone && c != ')':
+	case n.n < shortestPhone && !bracketed:
 		return 0
 	case n.groups == n.n && !n.more:
 		end = s.singles(n)

@@ -1,5 +1,7 @@
 package classify
 
+import "strings"
+
 // The digits of a telephone number: of a short local one, and of the longest that
 // ITU-T E.164 allows, country code included.
 const shortestPhone, longestPhone = 7, 15
@@ -95,6 +97,9 @@ func countryNumber(digits []byte, grouped bool) bool {
 		case 30, 31, 32, 36, 39, 40, 41, 43, 46, 49, 51, 53, 56, 57, 58, 60, 62, 64, 66, 84, 92, 93, 94, 95:
 			return within(9, 14)
 		case 21, 22, 23, 24, 25, 26, 29, 35, 37, 38, 42, 50, 59, 67, 68, 69, 80, 85, 87, 88, 96, 97, 99:
+			if !threeDigitCode(int(two), digits[2]) {
+				return false
+			}
 			if grouped {
 				return within(9, 15)
 			}
@@ -103,6 +108,16 @@ func countryNumber(digits []byte, grouped bool) bool {
 			return false
 		}
 	}
+}
+
+// threeDigitCode reports whether a country code of three digits is in use.
+func threeDigitCode(two int, third byte) bool {
+	used := [100]string{
+		21: "12368", 22: "0123456789", 23: "0123456789", 24: "0123456789", 25: "012345678", 26: "0123456789", 29: "01789",
+		35: "0123456789", 37: "012345678", 38: "0123567", 42: "013", 50: "0123456789", 59: "0123456789", 67: "023456789",
+		68: "0123456789", 69: "012", 80: "08", 85: "02356", 87: "0138", 88: "01236", 96: "012345678", 97: "01234567", 99: "2345678",
+	}[two]
+	return strings.IndexByte(used, '0'+third) >= 0
 }
 
 // bracketed finds a North American number whose area code is in brackets, at i.
