@@ -218,7 +218,7 @@ func completed(list []kvsteer.DecisionCandidate, chosen int) bool {
 	}
 	for i := range list {
 		c := &list[i]
-		if c.Rank < 0 || c.InFlight < 0 || c.CachedTokens < 0 || c.CachedBlocks < 0 {
+		if c.Rank < 0 || c.InFlight < 0 || c.CachedTokens < 0 || c.CachedBlocks < 0 || c.PredictedTTFT < 0 {
 			return false
 		}
 		c.Trust = trustNamed(c.TrustState)

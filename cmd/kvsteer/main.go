@@ -30,6 +30,7 @@ func commands() []command {
 		{name: "check", summary: "check policies: mistakes, with their places, and what can never happen", run: runCheck},
 		{name: "doctor", summary: "examine a fleet: what works, what does not, and what to do", run: runDoctor},
 		{name: "predictor-eval", summary: "measure the latency predictor on recorded requests", run: predictorEval},
+		{name: "replay", summary: "decide recorded requests again, by another policy or predictor", run: runReplay},
 		{name: "simulate", summary: "compare routing rules on a model of a fleet", run: runSimulate},
 	}
 }
