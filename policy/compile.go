@@ -101,7 +101,7 @@ func compileRule(src *Rule, models map[string]map[string]string) rule {
 	}
 	r.unconsidered = "not considered: " + notRequested
 	if len(considered) > 0 {
-		r.unconsidered = "not considered: not of " + strings.Join(considered, ", or of ")
+		r.unconsidered = "not considered; considered are " + strings.Join(considered, ", or ")
 	}
 	for i := range src.Route.Exclude {
 		r.exclude = append(r.exclude, compileExclusion(&src.Route.Exclude[i], i))

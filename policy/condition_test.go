@@ -166,7 +166,7 @@ func TestConsider(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "cloud", "w"}, v.order)
 	require.Len(t, v.Dropped, 6)
 	require.Equal(t,
-		"not considered: not of models qwen-big or qwen-mini, workers with tier=gold, or of models glm, providers cloud, "+
-			"or of the requested model, workers w", v.dropped["d"])
+		"not considered; considered are models qwen-big or qwen-mini, workers with tier=gold, or models glm, providers cloud, "+
+			"or the requested model, workers w", v.dropped["d"])
 	require.Equal(t, []string{"llama", "qwen-big", "qwen-mini", "glm"}, set.Models(&policy.Request{Model: "llama"}, nil))
 }

@@ -14,7 +14,11 @@ import (
 )
 
 // dice makes random policies and requests from few words, so that they often meet.
-type dice struct{ *rand.Rand }
+type dice struct {
+	*rand.Rand
+	// shares: stages may be weighted.
+	shares bool
+}
 
 func (d dice) once(in int) bool { return d.IntN(in) == 0 }
 
@@ -126,11 +130,16 @@ func (d dice) exclusion(i int) policy.Exclusion {
 	}
 }
 
-// stage is without shares: see TestWeighted.
 func (d dice) stage() policy.Stage {
 	s := policy.Stage{Type: policy.BackendKind(d.IntN(3)), Minimize: policy.Metric(d.IntN(5))}
 	if d.once(3) {
 		s.Order = d.some(1, backends...)
+	}
+	if d.shares && d.once(2) {
+		s.Order = nil
+		for range 2 + d.IntN(3) {
+			s.Weighted = append(s.Weighted, policy.Share{Model: d.word("", "", "glm"), Name: d.word(backends...), Weight: d.IntN(3)})
+		}
 	}
 	if d.once(3) {
 		s.SwitchOnlyIf = &policy.Margin{By: time.Duration(d.IntN(200)) * time.Millisecond, Percent: float64(d.IntN(60))}
@@ -199,7 +208,11 @@ func (d dice) request() policy.Request {
 }
 
 func (d dice) candidates() []policy.Candidate {
-	list := make([]policy.Candidate, d.IntN(12))
+	most := 12
+	if d.shares {
+		most = 40
+	}
+	list := make([]policy.Candidate, d.IntN(most))
 	for i := range list {
 		list[i] = policy.Candidate{
 			Name: d.word(backends...), Type: policy.BackendType(d.IntN(2)), Model: d.word(models...), Labels: d.labelled(2),
@@ -225,7 +238,7 @@ func TestEvaluateIsTheReference(t *testing.T) {
 	var plan policy.Plan
 	decided, rewritten, shadowed := map[string]int{}, 0, 0
 	for seed := range uint64(rounds) {
-		d := dice{rand.New(rand.NewPCG(seed, 6))} //nolint:gosec // reproducible
+		d := dice{Rand: rand.New(rand.NewPCG(seed, 6))} //nolint:gosec // reproducible
 		specs := make([]*policy.Spec, d.IntN(4))
 		for i := range specs {
 			specs[i] = d.spec(i)
@@ -258,6 +271,33 @@ func TestEvaluateIsTheReference(t *testing.T) {
 	require.Greater(t, decided[policy.NoMatchRule], rounds)
 	require.Greater(t, rewritten, rounds/4)
 	require.Greater(t, shadowed, rounds/4)
+}
+
+// With shares as well, of which the reference draws none: the same candidates, stage by
+// stage.
+func TestEvaluateSplitsWhatTheReferenceTakes(t *testing.T) {
+	t.Parallel()
+	var plan policy.Plan
+	split := 0
+	for seed := range uint64(600) {
+		d := dice{rand.New(rand.NewPCG(seed, 7)), true} //nolint:gosec // reproducible
+		specs := []*policy.Spec{d.spec(0), d.spec(1)}
+		set := policy.CompileAnyway(specs...)
+		for range 8 {
+			ref := reference{specs, d.request(), d.candidates()}
+			set.Evaluate(&ref.req, ref.cands, &plan)
+			want := ref.decide()
+			require.Equal(t, want.rule, plan.Rule, "seed %d", seed)
+			require.Equal(t, fmt.Sprint(want.stages), fmt.Sprint(plan.Stages), "seed %d", seed)
+			require.Equal(t, slices.Sorted(slices.Values(want.order)), slices.Sorted(slices.Values(plan.Order)), "seed %d", seed)
+			checkPlan(t, ref.cands, &plan)
+			checkModels(t, set, &ref, &plan)
+			if fmt.Sprint(want.order) != fmt.Sprint(plan.Order) {
+				split++
+			}
+		}
+	}
+	require.Greater(t, split, 200)
 }
 
 // checkPlan: each candidate is in the order or dropped, once.
