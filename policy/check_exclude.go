@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/kvsteer/kvsteer/internal/yamlnode"
@@ -16,10 +17,11 @@ func (k *checker) exclusions(at string, r *Route) {
 			k.warn(CodeDuplicateName, here+".name", "another exclusion of the rule is named "+yamlnode.Quote(x.Name)+" as well", "rename one")
 		}
 		seen[x.Name] = true
+		before := len(k.findings)
 		k.condition(here+".if", &x.If)
 		k.filter(here+".drop", &x.Drop)
-		if !k.s.sound(here) {
-			continue
+		if !k.s.sound(here) || slices.ContainsFunc(k.findings[before:], func(f Finding) bool { return f.Severity == SeverityError }) {
+			continue // it may have been meant otherwise
 		}
 		if !k.s.written(here + ".drop") {
 			k.err(CodeNoDrop, here, "the exclusion doesn't say what it drops", "write drop, or drop: {} for everything")

@@ -48,7 +48,7 @@ func (k *checker) bound(at string, v float64, of scale) bool {
 		k.err(CodeInvalidValue, at, format(v)+" is below every "+of.unit(), "use a number from 0")
 	case of == shares && v > 1:
 		suggestion := "shares are from 0 to 1, or from 0% to 100%"
-		if v <= percents {
+		if v > 2 && v <= percents { //nolint:mnd // what is closer to 1 may be a share
 			suggestion = "did you mean " + format(v) + "%?"
 		}
 		k.err(CodeInvalidValue, at, format(v)+" is above every share", suggestion)

@@ -48,7 +48,7 @@ func (k *checker) match(at string, m *Match, several bool) {
 
 // isZero reports whether nothing is set.
 func (m *Match) isZero() bool {
-	return len(m.Model)+len(m.Tag)+len(m.Tenant)+len(m.QoS)+len(m.API)+len(m.Header) == 0 && m.Session == nil &&
+	return m.Model == nil && m.Tag == nil && m.Tenant == nil && m.QoS == nil && m.API == nil && m.Header == nil && m.Session == nil &&
 		m.PromptTokens.isZero() && m.QueuedPrompts.isZero() && m.KVCacheUsage.isZero() && m.HealthyWorkers.isZero()
 }
 
@@ -73,7 +73,7 @@ func (k *checker) condition(at string, c *Condition) {
 }
 
 func (c *Condition) isZero() bool {
-	return len(c.Tag)+len(c.Tenant)+len(c.QoS)+len(c.Header) == 0
+	return c.Tag == nil && c.Tenant == nil && c.QoS == nil && c.Header == nil
 }
 
 func (k *checker) headers(at string, list []HeaderMatch) {

@@ -212,7 +212,11 @@ func duration() form[time.Duration] {
 			}
 			v, err := time.ParseDuration(n.Value)
 			if err != nil {
-				p.wrong(n, wantDuration)
+				advice := ""
+				if _, ok := numberOf(n); ok {
+					advice = "add a unit: " + n.Value + "s or " + n.Value + "ms"
+				}
+				p.fail(n, CodeWrongType, lastKey(p.at)+" must be "+wantDuration+", found "+yamlnode.KindOf(n), advice)
 				return
 			}
 			*into = v
@@ -293,7 +297,13 @@ func (p *parser) once(n *yaml.Node, again bool, what string) {
 
 // wrong reports a scalar that is not what it must be.
 func (p *parser) wrong(n *yaml.Node, want string) {
-	p.fail(n, CodeWrongType, lastKey(p.at)+" must be "+want+", found "+yamlnode.KindOf(n), "")
+	advice := ""
+	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
+		if _, err := strconv.ParseFloat(n.Value, 64); err == nil {
+			advice = "write it without quotes"
+		}
+	}
+	p.fail(n, CodeWrongType, lastKey(p.at)+" must be "+want+", found "+yamlnode.KindOf(n), advice)
 }
 
 // rangeOf is a range of numbers. attested: published policies have its greaterThan.

@@ -33,8 +33,16 @@ func newSource(file string) *source {
 	return &source{file: file, places: make(map[string]position), flawed: make(map[string]bool)}
 }
 
+// put remembers where a path stands. What an alias brought in stands before what it is
+// part of; it is where the alias is, as far as anybody is concerned.
 func (s *source) put(path string, line, column int) {
-	s.places[path] = position{file: s.file, line: line, column: column}
+	at := position{file: s.file, line: line, column: column}
+	if path != "" {
+		if whole := s.position(parentPath(path)); at.line < whole.line || at.line == whole.line && at.column < whole.column {
+			at = whole
+		}
+	}
+	s.places[path] = at
 }
 
 // flaw marks a path and all that it is part of.
