@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/http"
 	"sync"
@@ -66,7 +65,7 @@ type check struct {
 	name string
 	// http: it makes no sense while the worker doesn't answer at all.
 	http bool
-	run  func(ctx context.Context, p *patient) []Finding
+	run  func(ctx context.Context, p *patient) findings
 }
 
 // checks are all of them, in order.
@@ -126,10 +125,10 @@ func (p *patient) examine(ctx context.Context) {
 	defer p.close()
 	p.settle(ctx)
 	for _, c := range checks() {
-		var found []Finding
+		var found findings
 		switch {
 		case ctx.Err() != nil:
-			found = fault("there was no time left to look", "Give it more with -timeout.")
+			found = fault("there was no time left to look").advise("Give it more with -timeout.")
 		case c.http && !p.reachable:
 			found = skipped("the worker does not answer")
 		default:
@@ -157,22 +156,4 @@ func authorise(h http.Header, key string) {
 	if key != "" {
 		h.Set("Authorization", "Bearer "+key)
 	}
-}
-
-// ok, skipped, warning and fault are the findings of a check that has one thing to
-// say.
-func ok(format string, args ...any) []Finding {
-	return []Finding{{Status: OK, Summary: fmt.Sprintf(format, args...)}}
-}
-
-func skipped(format string, args ...any) []Finding {
-	return []Finding{{Status: Skipped, Summary: fmt.Sprintf(format, args...)}}
-}
-
-func warning(summary, advice string) []Finding {
-	return []Finding{{Status: Warning, Summary: summary, Advice: advice}}
-}
-
-func fault(summary, advice string) []Finding {
-	return []Finding{{Status: Fault, Summary: summary, Advice: advice}}
 }

@@ -23,7 +23,7 @@ func TestDiscover(t *testing.T) {
 	t.Parallel()
 	w := engine(t).Worker()
 	w.Events = nil
-	r := one(t, w, func(o *Options) { o.Discover = true })
+	r := oneWorker(t, w, func(o *Options) { o.Discover = true })
 	assert.Equal(t, OK, r.Status)
 	assert.Zero(t, r.Counts.Warning)
 }
@@ -33,9 +33,9 @@ func TestKey(t *testing.T) {
 	t.Parallel()
 	const key = "canary-1234"
 	e := engine(t, func(c *fleettest.Config) { c.APIKey = key })
-	r := one(t, e.Worker(), func(o *Options) { o.Key = key })
+	r := oneWorker(t, e.Worker(), func(o *Options) { o.Key = key })
 	assert.Equal(t, OK, r.Status)
-	wrong := one(t, e.Worker(), func(o *Options) { o.Key = key + "5" })
+	wrong := oneWorker(t, e.Worker(), func(o *Options) { o.Key = key + "5" })
 	assert.Equal(t, Fault, wrong.Status)
 	for _, each := range []*Report{r, wrong} {
 		b, err := json.Marshal(each)
@@ -53,7 +53,7 @@ func TestFleetOfTwo(t *testing.T) {
 	require.Len(t, r.Workers, 2)
 	assert.Equal(t, []Status{OK, Fault}, []Status{r.Workers[0].Status, r.Workers[1].Status})
 	assert.Equal(t, Fault, r.Status)
-	assert.Equal(t, len(checks()), len(r.Workers[1].Checks))
+	assert.Len(t, r.Workers[1].Checks, len(checks()))
 }
 
 // What there was no time for is said, and is a fault: it was not found to be well.
@@ -104,6 +104,18 @@ func TestText(t *testing.T) {
 	assert.Contains(t, b.String(), "\x1b[1;31mFAULT  \x1b[0m events")
 	plain := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAll(b.Bytes(), nil)
 	golden(t, "testdata/report.txt", plain)
+}
+
+// What an engine says of itself does not control the terminal.
+func TestTextIsPrintable(t *testing.T) {
+	t.Parallel()
+	r := fixture()
+	r.Workers[0].Version = "0.32\x1b[2J"
+	r.Workers[0].Checks[0].Summary = "serves \x1b]0;title\x07 \u009b2J"
+	var b bytes.Buffer
+	require.NoError(t, r.WriteText(&b, false))
+	assert.NotContains(t, b.String(), "\x1b")
+	assert.NotContains(t, b.String(), "\u009b")
 }
 
 // The JSON form is what docs/doctor.md describes; programs rely on it.
@@ -161,12 +173,12 @@ func TestTestedRangesAreThoseOfCompat(t *testing.T) {
 		}
 		require.NotEmpty(t, seen)
 		compare := func(a, b [2]int) int { return slices.Compare(a[:], b[:]) }
-		range_, _ := tested(engine)
-		assert.Equal(t, slices.MaxFunc(seen, compare), range_.to, engine)
+		versions, _ := tested(engine)
+		assert.Equal(t, slices.MaxFunc(seen, compare), versions.to, engine)
 		if engine == fleet.EngineSGLang {
-			assert.Equal(t, slices.MinFunc(seen, compare), range_.from, engine)
+			assert.Equal(t, slices.MinFunc(seen, compare), versions.from, engine)
 		} else { // the page also says what came before
-			assert.Contains(t, seen, range_.from)
+			assert.Contains(t, seen, versions.from)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func (s span) String() string {
 }
 
 // checkEngine: what engine is it, and is its version one that was tested?
-func checkEngine(ctx context.Context, p *patient) []Finding {
+func checkEngine(ctx context.Context, p *patient) findings {
 	p.get(ctx, "/server_info", &p.info)
 	var v struct {
 		Version string `json:"version"`
@@ -59,15 +59,16 @@ func checkEngine(ctx context.Context, p *patient) []Finding {
 	seen := ownedBy(ctx, p)
 	switch {
 	case p.engine == fleet.EngineAuto || p.engine == fleet.EngineOther && p.worker.Engine != fleet.EngineOther:
-		return warning("neither vLLM, SGLang nor TensorRT-LLM, as far as can be told: it is routed to by our own load and by the bytes of prompts",
-			"If it is one of them, name it in the fleet file (engine: vllm) and turn its metrics on.")
+		return warning("neither vLLM, SGLang nor TensorRT-LLM, as far as can be told: it is routed to by our own load " +
+			"and by the bytes of prompts").
+			advise("If it is one of them, name it in the fleet file (engine: vllm) and turn its metrics on.")
 	case seen != fleet.EngineAuto && p.worker.Engine != fleet.EngineAuto && seen != p.worker.Engine:
-		return fault(fmt.Sprintf("declared as %s, but it says that it is %s", title(p.worker.Engine), title(seen)),
-			"Correct engine in the fleet file, or leave it out.")
+		return fault("declared as %s, but it says that it is %s", title(p.worker.Engine), title(seen)).
+			advise("Correct engine in the fleet file, or leave it out.")
 	case p.engine == fleet.EngineOther:
 		return ok("declared as another kind: it is routed to by our own load and by the bytes of prompts")
 	}
-	range_, known := tested(p.engine)
+	versions, known := tested(p.engine)
 	number, numbered := majorMinor(p.version)
 	switch {
 	case !known:
@@ -75,15 +76,15 @@ func checkEngine(ctx context.Context, p *patient) []Finding {
 	case p.version == "":
 		return ok("%s; it does not say which version", name)
 	case !numbered:
-		return ok("%s, a build without a release's number; %s were tested", name, range_)
-	case slices.Compare(number[:], range_.to[:]) > 0:
-		return warning(fmt.Sprintf("%s is newer than what was tested (%s)", name, range_),
-			"Formats are read by their shape, so it probably works: run this with -probe to see. docs/compat.md has the list.")
-	case slices.Compare(number[:], range_.from[:]) < 0:
-		return warning(fmt.Sprintf("%s is older than what was tested (%s); it may not publish KV events", name, range_),
-			"Without events routing is approximate. Upgrade for exact routing.")
+		return ok("%s, a build without a release's number; %s were tested", name, versions)
+	case slices.Compare(number[:], versions.to[:]) > 0:
+		return warning("%s is newer than what was tested (%s)", name, versions).
+			advise("Formats are read by their shape, so it probably works: run this with -probe to see. docs/compat.md has the list.")
+	case slices.Compare(number[:], versions.from[:]) < 0:
+		return warning("%s is older than what was tested (%s); it may not publish KV events", name, versions).
+			advise("Without events routing is approximate. Upgrade for exact routing.")
 	}
-	return ok("%s, within what was tested (%s)", name, range_)
+	return ok("%s, within what was tested (%s)", name, versions)
 }
 
 // majorMinor reads the first two numbers of a version. It is false for builds that
@@ -146,22 +147,23 @@ func ownedBy(ctx context.Context, p *patient) fleet.Engine {
 
 // checkModels: which models and adapters does it serve, and are they those that
 // were declared?
-func checkModels(ctx context.Context, p *patient) []Finding {
+func checkModels(ctx context.Context, p *patient) findings {
 	a, err := p.ask(ctx, http.MethodGet, pathModels)
 	var list modelList
 	switch {
 	case err != nil:
-		return fault(fmt.Sprintf("%s: %v", pathModels, err), "Look into the engine's log.")
+		return fault("%s: %v", pathModels, err).advise("Look into the engine's log.")
 	case a.refused():
-		return fault(fmt.Sprintf("%s answers with status %d: it wants a key", pathModels, a.status),
-			"Give this command the key with -key FILE, and the router with fleet.Options.Prepare.")
+		return fault("%s answers with status %d: it wants a key", pathModels, a.status).
+			advise("Give this command the key with -key FILE, and the router with fleet.Options.Prepare.")
 	case !a.ok() && len(p.worker.Models) > 0:
 		return ok("%d declared; %s answers with status %d", len(p.worker.Models), pathModels, a.status)
 	case !a.ok():
-		return fault(fmt.Sprintf("%s answers with status %d", pathModels, a.status),
-			"Declare what it serves as models in the fleet file.")
+		return fault("%s answers with status %d", pathModels, a.status).
+			advise("Declare what it serves as models in the fleet file.")
 	case json.Unmarshal(a.body, &list) != nil || len(list.Data) == 0:
-		return fault(pathModels+" lists no models", "Check that url is the engine's own address.")
+		return fault("%s lists no models", pathModels).
+			advise("Check that url is the engine's own address.")
 	}
 	served := make([]string, len(list.Data))
 	for i := range list.Data {
@@ -176,23 +178,25 @@ func checkModels(ctx context.Context, p *patient) []Finding {
 	facts := Facts{"served": served}
 	switch {
 	case len(missing) > 0 && len(missing) == len(p.worker.Models):
-		return with(facts, fault("serves none of its declared models ("+names(missing)+"), but "+names(served), "Correct models, or url, in the fleet file."))
+		return fault("serves none of its declared models (%s), but %s", names(missing), names(served)).
+			advise("Correct models, or url, in the fleet file.").with(facts)
 	case len(missing) > 0:
-		return with(facts, warning("does not list some of its declared models ("+names(missing)+")",
-			"Requests for them fail unless it loads them on demand: correct models in the fleet file."))
+		return warning("does not list some of its declared models (%s)", names(missing)).
+			advise("Requests for them fail unless it loads them on demand: correct models in the fleet file.").with(facts)
 	}
-	return with(facts, ok("%s", p.describeModels(served)))
+	return ok("%s", p.describeModels(served)).with(facts)
 }
 
 // describeModels tells adapters from models, where the fleet has read the list.
 func (p *patient) describeModels(served []string) string {
 	var bases, adapters []string
 	for _, m := range p.models() {
-		if m.Parent != "" {
+		switch {
+		case m.Parent != "":
 			adapters = append(adapters, m.Name)
-		} else if m.MaxModelLen > 0 {
+		case m.MaxModelLen > 0:
 			bases = append(bases, fmt.Sprintf("%s (%d tokens)", m.Name, m.MaxModelLen))
-		} else {
+		default:
 			bases = append(bases, m.Name)
 		}
 	}

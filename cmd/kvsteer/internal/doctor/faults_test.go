@@ -136,12 +136,14 @@ func illnesses() map[string]ill {
 
 		// What may have happened before.
 		"a message was never sent": injected(func(t *testing.T, e *fleettest.Engine) {
+			t.Helper()
 			warm(t, e, 1)
 			e.Faults().BurnEvents(1)
 			warm(t, e, 2)
 			warm(t, e, 3)
 		}).must("events", Fault, "messages are missing that the engine can't repeat"),
 		"a message was damaged": injected(func(t *testing.T, e *fleettest.Engine) {
+			t.Helper()
 			e.Faults().CorruptEvents(1)
 			warm(t, e, 1)
 			warm(t, e, 2)
@@ -149,15 +151,22 @@ func illnesses() map[string]ill {
 		"history is cut": ill{
 			config: func(c *fleettest.Config) { c.ZMQ, c.OpenPublisher = false, withHistory(1) },
 			fault: func(t *testing.T, e *fleettest.Engine) {
+				t.Helper()
 				warm(t, e, 1)
 				warm(t, e, 2)
 				warm(t, e, 3)
 			},
 		}.must("events", Warning, "the engine remembers only its latest messages"),
-		"asleep": injected(func(t *testing.T, e *fleettest.Engine) { post(t, e, "/sleep", "") }).must("health", Fault, "the engine sleeps"),
+		"asleep": injected(func(t *testing.T, e *fleettest.Engine) {
+			t.Helper()
+			post(t, e, "/sleep", "")
+		}).must("health", Fault, "the engine sleeps"),
 		"silent": ill{
 			config: func(c *fleettest.Config) { c.ZMQ, c.OpenPublisher = false, withNobody },
-			fault:  func(t *testing.T, e *fleettest.Engine) { warm(t, e, 1) },
+			fault: func(t *testing.T, e *fleettest.Engine) {
+				t.Helper()
+				warm(t, e, 1)
+			},
 		}.must("events", Fault, "it has published nothing", "probe"),
 
 		// How an engine may be started.
@@ -231,7 +240,7 @@ func TestFaultsAreNamed(t *testing.T) {
 			if i.fault != nil {
 				i.fault(t, e)
 			}
-			i.confirm(t, one(t, w))
+			i.confirm(t, oneWorker(t, w))
 		})
 	}
 }

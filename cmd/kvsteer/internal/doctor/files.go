@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -50,7 +49,7 @@ func (s *fileSet) close() {
 }
 
 // findings are what there is to say of the files themselves.
-func (s *fileSet) findings(patients []*patient) []Finding {
+func (s *fileSet) findings(patients []*patient) findings {
 	all := []Finding{}
 	for _, name := range slices.Sorted(maps.Keys(s.models)) {
 		f := s.models[name].finding(name, patients)
@@ -61,17 +60,13 @@ func (s *fileSet) findings(patients []*patient) []Finding {
 }
 
 func (f *modelFiles) finding(name string, patients []*patient) Finding {
-	var type_ *local.ModelTypeError
 	switch {
-	case errors.As(f.err, &type_):
-		return fault(fmt.Sprintf("%s: refused: %s", f.dir, cause(f.err)),
-			"Leave these files out: the engine's /render or /tokenize serves the model, see tokens below.")[0]
-	case errors.Is(f.err, local.ErrTokenizerClass):
-		return fault(fmt.Sprintf("%s: refused: %s", f.dir, cause(f.err)),
-			"Leave these files out: the engine's /render or /tokenize serves the model, see tokens below.")[0]
+	case errors.Is(f.err, local.ErrModelType), errors.Is(f.err, local.ErrTokenizerClass):
+		return fault("%s: refused: %s", f.dir, cause(f.err)).
+			advise("Leave these files out: the engine's /render or /tokenize serves the model, see tokens below.")[0]
 	case f.err != nil:
-		return fault(fmt.Sprintf("%s: refused: %s", f.dir, cause(f.err)),
-			"Give the folder that the engine loads the model from, or a copy of its configuration and tokenizer files.")[0]
+		return fault("%s: refused: %s", f.dir, cause(f.err)).
+			advise("Give the folder that the engine loads the model from, or a copy of its configuration and tokenizer files.")[0]
 	}
 	st := f.source.Status()[0]
 	facts := Facts{"dir": st.Dir, "assets": st.Assets, "type": st.Type, "class": st.Class, "template": st.Template, "dated": st.Dated}
@@ -80,15 +75,16 @@ func (f *modelFiles) finding(name string, patients []*patient) Finding {
 	})
 	switch {
 	case !served:
-		return with(facts, warning(fmt.Sprintf("%s: usable, but no worker serves a model of that name", st.Dir),
-			"Name the model in -files as /v1/models does; see models below."))[0]
+		return warning("%s: usable, but no worker serves a model of that name", st.Dir).
+			advise("Name the model in -files as /v1/models does; see models below.").with(facts)[0]
 	case !st.Template:
-		return with(facts, warning(fmt.Sprintf("%s: no chat template, so that only completions are computed from these files", st.Dir),
-			"Add chat_template.jinja, if the engine has one from --chat-template."))[0]
+		return warning("%s: no chat template, so that only completions are computed from these files", st.Dir).
+			advise("Add chat_template.jinja, if the engine has one from --chat-template.").with(facts)[0]
 	case st.Dated:
-		return with(facts, ok("%s: %s, content %s; its template prints the date, which must be the engine's", st.Dir, st.Type, short(st.Assets)))[0]
+		return ok("%s: %s, content %s; its template prints the date, which must be the engine's",
+			st.Dir, st.Type, short(st.Assets)).with(facts)[0]
 	}
-	return with(facts, ok("%s: %s, content %s", st.Dir, st.Type, short(st.Assets)))[0]
+	return ok("%s: %s, content %s", st.Dir, st.Type, short(st.Assets)).with(facts)[0]
 }
 
 // cause is why files are refused, without the parts that the line has already.
@@ -108,11 +104,11 @@ func short(assets string) string {
 
 // checkFiles: are the prompts computed from local files the engine's, token for
 // token?
-func checkFiles(ctx context.Context, p *patient) []Finding {
-	var found []Finding
+func checkFiles(ctx context.Context, p *patient) findings {
+	var found findings
 	for _, m := range p.models() {
 		if f := p.files.models[m.Name]; f != nil {
-			found = append(found, about(m.Name, p.prove(ctx, f, m.Name))...)
+			found = append(found, p.prove(ctx, f, m.Name).about(m.Name)...)
 		}
 	}
 	if found == nil {
@@ -121,7 +117,7 @@ func checkFiles(ctx context.Context, p *patient) []Finding {
 	return found
 }
 
-func (p *patient) prove(ctx context.Context, f *modelFiles, model string) []Finding {
+func (p *patient) prove(ctx context.Context, f *modelFiles, model string) findings {
 	switch {
 	case f.err != nil:
 		return skipped("the files are refused")
@@ -143,18 +139,20 @@ func (p *patient) prove(ctx context.Context, f *modelFiles, model string) []Find
 	switch r.State {
 	case prompt.ProofPassed:
 		p.proven[model] = true
-		return with(facts, ok("%d prompts computed from the files are the engine's, token for token", r.Compared))
+		return ok("%d prompts computed from the files are the engine's, token for token", r.Compared).with(facts)
 	case prompt.ProofFailed:
 		d := r.Difference
 		facts["probe"], facts["position"] = d.Probe, d.Position
 		facts["local"], facts["engine"] = d.Local.String(), d.Engine.String()
-		return with(facts, fault(d.String(),
-			"The engine has other files or another template: compare tokenizer.json, tokenizer_config.json, the chat template and its options "+
-				"(--chat-template, --default-chat-template-kwargs). Until they agree the router asks the engine instead."))
+		return fault("%s", d).
+			advise("The engine has other files or another template: compare tokenizer.json, tokenizer_config.json, " +
+				"the chat template and its options (--chat-template, --default-chat-template-kwargs). " +
+				"Until they agree the router asks the engine instead.").with(facts)
 	case prompt.ProofImpossible:
-		return with(facts, warning("nothing to compare with: "+r.Reason, offer))
+		return warning("nothing to compare with: %s", r.Reason).advise(offer).with(facts)
 	case prompt.ProofPending:
 	default:
 	}
-	return with(facts, fault("the engine gives no answer to compare with: "+r.Reason, "Look into the engine's log; see tokens below."))
+	return fault("the engine gives no answer to compare with: %s", r.Reason).
+		advise("Look into the engine's log; see tokens below.").with(facts)
 }

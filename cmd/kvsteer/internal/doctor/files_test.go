@@ -62,7 +62,7 @@ func engineWith(t *testing.T, dir string) fleet.Worker {
 // compared with the engine.
 func filesOf(t *testing.T, w fleet.Worker, dir string) (general, compared Finding) {
 	t.Helper()
-	r := one(t, w, func(o *Options) {
+	r := oneWorker(t, w, func(o *Options) {
 		o.Probe = false // the fake engine computes other ids than it renders here
 		o.Files = map[string]local.Model{fleettest.DefaultModel: {Dir: dir}}
 	})
@@ -131,7 +131,7 @@ func TestFilesCannotBeCompared(t *testing.T) {
 
 func TestFilesOfAModelThatNobodyServes(t *testing.T) {
 	t.Parallel()
-	r := one(t, engine(t).Worker(), func(o *Options) {
+	r := oneWorker(t, engine(t).Worker(), func(o *Options) {
 		o.Files = map[string]local.Model{"other": {Dir: filepath.Join(modelDirs, "qwen")}}
 	})
 	require.Len(t, r.Files, 1)

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 const pathModels = "/v1/models"
 
 // checkHealth: does the worker answer, and does the router route to it?
-func checkHealth(ctx context.Context, p *patient) []Finding {
+func checkHealth(ctx context.Context, p *patient) findings {
 	path := "/health"
 	a, err := p.ask(ctx, http.MethodGet, path)
 	if err == nil && a.absent() {
@@ -20,29 +19,29 @@ func checkHealth(ctx context.Context, p *patient) []Finding {
 		a, err = p.ask(ctx, http.MethodGet, path)
 	}
 	if err != nil {
-		return fault(fmt.Sprintf("%s: %v", path, err),
-			"Check that the engine runs, that url is right, and that nothing between here and there blocks the port.")
+		return fault("%s: %v", path, err).
+			advise("Check that the engine runs, that url is right, and that nothing between here and there blocks the port.")
 	}
 	p.reachable, p.first = true, a
 	took := a.got.Sub(a.sent)
 	facts := Facts{"status": a.status, "took_ms": milliseconds(took)}
 	switch {
 	case a.status/100 == 3:
-		return with(facts, fault(fmt.Sprintf("%s answers with a redirect (status %d), which the router does not follow", path, a.status),
-			"Write the address that it redirects to as url."))
+		return fault("%s answers with a redirect (status %d), which the router does not follow", path, a.status).
+			advise("Write the address that it redirects to as url.").with(facts)
 	case a.refused() && path == pathModels:
-		return with(facts, ok("answers in %s", show(took))) // it lives; models says what is wrong
+		return ok("answers in %s", show(took)).with(facts) // it lives; models says what is wrong
 	case !a.ok():
-		return with(facts, fault(fmt.Sprintf("%s answers with status %d: the router sends it nothing", path, a.status),
-			"Look into the engine's log: it starts up, shuts down, or its engine process died."))
+		return fault("%s answers with status %d: the router sends it nothing", path, a.status).
+			advise("Look into the engine's log: it starts up, shuts down, or its engine process died.").with(facts)
 	case p.member != nil && p.member.Health().State == fleet.StateUnhealthy:
-		return with(facts, fault(fmt.Sprintf("the router sends it nothing: %v", p.member.Health().Err),
-			"Wake a sleeping engine with POST /wake_up; with anything else, run this again."))
+		return fault("the router sends it nothing: %v", p.member.Health().Err).
+			advise("Wake a sleeping engine with POST /wake_up; with anything else, run this again.").with(facts)
 	case p.worker.Draining:
-		return with(facts, warning("draining: the router sends it nothing new",
-			"Take draining out of the fleet file when that is over."))
+		return warning("draining: the router sends it nothing new").
+			advise("Take draining out of the fleet file when that is over.").with(facts)
 	}
-	return with(facts, ok("%s answers in %s", path, show(took)))
+	return ok("%s answers in %s", path, show(took)).with(facts)
 }
 
 // maxSkew is how far an engine's clock may be off. An HTTP date is of whole
@@ -50,7 +49,7 @@ func checkHealth(ctx context.Context, p *patient) []Finding {
 const maxSkew = 2 * time.Second
 
 // checkClock: do the engine's clock and this machine's agree?
-func checkClock(_ context.Context, p *patient) []Finding {
+func checkClock(_ context.Context, p *patient) findings {
 	date, err := http.ParseTime(p.first.header.Get("Date"))
 	if err != nil {
 		return skipped("its answers carry no date")
@@ -65,14 +64,15 @@ func checkClock(_ context.Context, p *patient) []Finding {
 	}
 	facts := Facts{"skew_s": skew.Seconds()}
 	if skew.Abs() <= maxSkew {
-		return with(facts, ok("agrees with this machine's"))
+		return ok("agrees with this machine's").with(facts)
 	}
 	direction := "ahead of"
 	if skew < 0 {
 		direction = "behind"
 	}
-	return with(facts, warning(fmt.Sprintf("%v %s this machine's", skew.Abs().Round(time.Second), direction),
-		"Let both keep time by NTP. Routing goes on, but templates that print the date give other prompts here than there, and logs can't be compared."))
+	return warning("%v %s this machine's", skew.Abs().Round(time.Second), direction).
+		advise("Let both keep time by NTP. Routing goes on, but templates that print the date give other prompts here than there, " +
+			"and logs can't be compared.").with(facts)
 }
 
 func milliseconds(d time.Duration) float64 {

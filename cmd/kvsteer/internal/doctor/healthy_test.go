@@ -29,7 +29,7 @@ func TestHealthy(t *testing.T) {
 			t.Parallel()
 			w := engine(t, change).Worker()
 			for _, probe := range []bool{false, true} {
-				r := one(t, w, func(o *Options) { o.Probe = probe })
+				r := oneWorker(t, w, func(o *Options) { o.Probe = probe })
 				assert.Equal(t, OK, r.Status)
 				assert.Zero(t, r.Counts.Warning+r.Counts.Fault)
 				if probe && len(w.Events) > 0 && w.Engine != fleet.EngineTRTLLM {

@@ -166,7 +166,7 @@ func (m *metricsPage) ranks() int {
 }
 
 // checkMetrics: are there metrics, and all that the router reads of them?
-func checkMetrics(ctx context.Context, p *patient) []Finding {
+func checkMetrics(ctx context.Context, p *patient) findings {
 	wanted := needs(p.engine)
 	if wanted == nil {
 		return skipped("of this kind of engine none are read")
@@ -175,12 +175,12 @@ func checkMetrics(ctx context.Context, p *patient) []Finding {
 	const consequence = "only this router's own requests are known as its load"
 	switch {
 	case err != nil:
-		return fault(fmt.Sprintf("%s: %v: %s", page.path, err, consequence), "Look into the engine's log.")
+		return fault("%s: %v: %s", page.path, err, consequence).advise("Look into the engine's log.")
 	case a.refused():
-		return fault(fmt.Sprintf("%s answers with status %d: it wants a key", page.path, a.status),
-			"Give this command the key with -key FILE, and the router with fleet.Options.Prepare.")
+		return fault("%s answers with status %d: it wants a key", page.path, a.status).
+			advise("Give this command the key with -key FILE, and the router with fleet.Options.Prepare.")
 	case !a.ok():
-		return fault(fmt.Sprintf("%s answers with status %d: %s", page.path, a.status, consequence), metricsAdvice(p.engine))
+		return fault("%s answers with status %d: %s", page.path, a.status, consequence).advise(metricsAdvice(p.engine))
 	}
 	var missing []string
 	for _, n := range wanted {
@@ -190,14 +190,15 @@ func checkMetrics(ctx context.Context, p *patient) []Finding {
 	}
 	facts := Facts{"read": len(wanted), "missing": len(missing)}
 	if len(missing) == len(wanted) {
-		return with(facts, fault(page.path+" has none of the engine's metrics: "+consequence, metricsAdvice(p.engine)))
+		return fault("%s has none of the engine's metrics: %s", page.path, consequence).advise(metricsAdvice(p.engine)).with(facts)
 	}
 	p.metrics = page
 	if len(missing) > 0 {
-		return with(facts, warning("missing: "+strings.Join(missing, ", "),
-			"The router does without, and predicts less well. A proxy that drops metrics, or a version of the engine with other names?"))
+		return warning("missing: %s", strings.Join(missing, ", ")).
+			advise("The router does without, and predicts less well. " +
+				"A proxy that drops metrics, or a version of the engine with other names?").with(facts)
 	}
-	return with(facts, ok("all %d numbers that the router reads%s", len(wanted), p.loadNow()))
+	return ok("all %d numbers that the router reads%s", len(wanted), p.loadNow()).with(facts)
 }
 
 // loadNow describes the load at the moment.
@@ -232,7 +233,7 @@ func metricsAdvice(e fleet.Engine) string {
 }
 
 // checkCaching: is prefix caching on?
-func checkCaching(_ context.Context, p *patient) []Finding {
+func checkCaching(_ context.Context, p *patient) findings {
 	off := false
 	known := false
 	if p.metrics != nil {
@@ -246,10 +247,11 @@ func checkCaching(_ context.Context, p *patient) []Finding {
 	}
 	switch {
 	case off && p.engine == fleet.EngineSGLang:
-		return fault("prefix caching is off: there is nothing to route by", "Start SGLang without --disable-radix-cache.")
+		return fault("prefix caching is off: there is nothing to route by").
+			advise("Start SGLang without --disable-radix-cache.")
 	case off:
-		return fault("prefix caching is off: there is nothing to route by",
-			"Start vLLM with --enable-prefix-caching, or without --no-enable-prefix-caching.")
+		return fault("prefix caching is off: there is nothing to route by").
+			advise("Start vLLM with --enable-prefix-caching, or without --no-enable-prefix-caching.")
 	case known:
 		return ok("prefix caching is on")
 	default:
@@ -258,7 +260,7 @@ func checkCaching(_ context.Context, p *patient) []Finding {
 }
 
 // checkRanks: do all sides have the same data-parallel ranks?
-func checkRanks(_ context.Context, p *patient) []Finding {
+func checkRanks(_ context.Context, p *patient) findings {
 	declared := p.worker.Ranks()
 	seen := p.info.DataParallel
 	if p.metrics != nil {
@@ -270,16 +272,17 @@ func checkRanks(_ context.Context, p *patient) []Finding {
 	facts := Facts{"declared": declared, "engine": seen}
 	switch {
 	case seen > 0 && seen != declared:
-		return with(facts, fault(fmt.Sprintf("dataParallel is %d, but the engine has %d: its ranks have a cache each and can't be told apart",
-			declared, seen), fmt.Sprintf("Set dataParallel: %d in the fleet file, and list an event address for each rank (vLLM and SGLang add the rank to the port).", seen)))
+		return fault("dataParallel is %d, but the engine has %d: its ranks have a cache each and can't be told apart", declared, seen).
+			advise(fmt.Sprintf("Set dataParallel: %d in the fleet file, and list an event address for each rank "+
+				"(vLLM and SGLang add the rank to the port).", seen)).with(facts)
 	case declared == 1:
-		return with(facts, ok("one"))
+		return ok("one").with(facts)
 	}
-	return with(facts, ok("%d", declared))
+	return ok("%d", declared).with(facts)
 }
 
 // checkBlocks: do all sides have the same block size?
-func checkBlocks(_ context.Context, p *patient) []Finding {
+func checkBlocks(_ context.Context, p *patient) findings {
 	declared, reported, announced := p.worker.BlockSize, 0, 0
 	if p.member != nil && p.member.Load() != nil {
 		reported = p.member.Load().Total.BlockSize
@@ -294,22 +297,23 @@ func checkBlocks(_ context.Context, p *patient) []Finding {
 	const wrong = "Blocks are then looked up by one size and known by another, so that nothing is found. "
 	switch {
 	case declared > 0 && announced > 0 && declared != announced, declared > 0 && announced == 0 && reported > 0 && declared != reported:
-		return with(facts, fault(fmt.Sprintf("blockSize is %d, but the engine's is %d", declared, max(announced, reported)),
-			wrong+"Correct blockSize in the fleet file, or leave it out."))
+		return fault("blockSize is %d, but the engine's is %d", declared, max(announced, reported)).
+			advise(wrong + "Correct blockSize in the fleet file, or leave it out.").with(facts)
 	case reported > 0 && announced > 0 && reported != announced:
-		return with(facts, fault(fmt.Sprintf("the engine says %d, but its events have %d", reported, announced),
-			"The router goes by the events. If these are of another engine, correct the event address; "+
-				"with decode context parallelism the two may differ rightly."))
+		return fault("the engine says %d, but its events have %d", reported, announced).
+			advise("The router goes by the events. If these are of another engine, correct the event address; " +
+				"with decode context parallelism the two may differ rightly.").with(facts)
 	case announced > 0 && reported > 0:
-		return with(facts, ok("%d tokens, by events and by the engine's own word", announced))
+		return ok("%d tokens, by events and by the engine's own word", announced).with(facts)
 	case announced > 0:
-		return with(facts, ok("%d tokens, by events", announced))
+		return ok("%d tokens, by events", announced).with(facts)
 	case reported > 0:
-		return with(facts, ok("%d tokens, by the engine's own word", reported))
+		return ok("%d tokens, by the engine's own word", reported).with(facts)
 	case declared > 0:
-		return with(facts, ok("%d tokens, as declared; the engine says nothing", declared))
+		return ok("%d tokens, as declared; the engine says nothing", declared).with(facts)
 	case len(p.worker.Events) > 0:
-		return with(facts, ok("not known yet; the first event tells it"))
+		return ok("not known yet; the first event tells it").with(facts)
 	}
-	return with(facts, ok("not known; without events the router takes it to be 16 tokens, which only sets how finely it tells prompts apart"))
+	return ok("not known; without events the router takes it to be 16 tokens, " +
+		"which only sets how finely it tells prompts apart").with(facts)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -43,13 +44,13 @@ type patient struct {
 	engine  fleet.Engine
 	version string
 	info    serverInfo
-	sources map[int]source // where the engine says that its events are, by rank
-	metrics *metricsPage   // nil if there are none
+	sources sources      // where the engine says that its events are
+	metrics *metricsPage // nil if there are none
 	proven  map[string]bool
 	encoder *prompt.Encoder // nil until prompts are needed
 	streams *streams        // nil without events
 
-	found []Finding
+	found findings
 }
 
 func newPatient(o *Options, w *fleet.Worker, c *http.Client, f *fleet.Fleet, files *fileSet) *patient {
@@ -145,9 +146,7 @@ func (p *patient) send(ctx context.Context, method, path string, body []byte, he
 	if err != nil {
 		return nil, brief(ctx, err)
 	}
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/internal/sse"
 	"github.com/kvsteer/kvsteer/internal/usage"
 	"github.com/kvsteer/kvsteer/kvcache"
@@ -58,12 +57,12 @@ type prober struct {
 	api   prompt.API
 	body  []byte
 	enc   prompt.Encoding
-	found []Finding
+	found findings
 }
 
 // checkProbe: does a request work from end to end, and is what the engine reports
 // as cached what the index predicted?
-func checkProbe(ctx context.Context, p *patient) []Finding {
+func checkProbe(ctx context.Context, p *patient) findings {
 	model := p.model()
 	switch {
 	case !p.opts.Probe:
@@ -73,19 +72,19 @@ func checkProbe(ctx context.Context, p *patient) []Finding {
 	case model == "":
 		return skipped("no model is known")
 	}
-	var found []Finding
+	var found findings
 	for rank := range p.worker.Ranks() {
 		one := &prober{patient: p, rank: rank, model: model, api: prompt.Chat}
 		one.run(ctx)
 		if p.worker.Ranks() > 1 {
-			about("rank "+strconv.Itoa(rank), one.found)
+			one.found.about("rank " + strconv.Itoa(rank))
 		}
 		found = append(found, one.found...)
 	}
 	return found
 }
 
-func (p *prober) add(f []Finding) { p.found = append(p.found, f...) }
+func (p *prober) add(f findings) { p.found = append(p.found, f...) }
 
 // run sends the same prompt twice.
 func (p *prober) run(ctx context.Context) {
@@ -106,23 +105,24 @@ func (p *prober) run(ctx context.Context) {
 		return
 	}
 	if err != nil {
-		p.add(fault("the first request fails: "+err.Error(), requestAdvice))
+		p.add(fault("the first request fails: %v", err).advise(requestAdvice))
 		return
 	}
 	delay, heard := p.listen(ctx, published)
 	warm, err := p.try(ctx)
 	if err != nil {
-		p.add(fault("the second request fails: "+err.Error(), requestAdvice))
+		p.add(fault("the second request fails: %v", err).advise(requestAdvice))
 		return
 	}
-	p.judgeUsage(&cold, &warm)
+	p.judgeUsage(&warm)
 	if heard || !p.connected() { // else nothing could be predicted, and judgeEvents says why
 		p.judgePrediction(&cold, &warm)
 	}
 	p.judgeEvents(ctx, delay, heard)
 	p.judgeMetrics(ctx, counted)
 	if cold.first > slow {
-		p.add(warning(fmt.Sprintf("the first token took %s", show(cold.first)), "The engine is loaded, or slow: see its own metrics."))
+		p.add(warning("the first token took %s", show(cold.first)).
+			advise("The engine is loaded, or slow: see its own metrics."))
 	}
 	p.summarise(&cold, &warm, delay)
 }
@@ -310,134 +310,4 @@ func (p *prober) connected() bool {
 		}
 	}
 	return false
-}
-
-// judgeUsage compares what the engine reports with what was expected.
-func (p *prober) judgeUsage(cold, warm *trial) {
-	if !warm.reported {
-		p.add(fault("the answer reports no usage", "Let usage through: predictions are checked, and limits are settled, by what engines report."))
-		return
-	}
-	if known := len(p.enc.Tokens); p.enc.Source.Exact() && warm.usage.Prompt() != known {
-		p.add(fault(fmt.Sprintf("the engine counts %d prompt tokens, but by %s there are %d", warm.usage.Prompt(), p.enc.Source, known),
-			"Prompts are not known as the engine computes them, so that blocks are not found: see tokens and files."))
-	}
-	const nothingCached = "cached tokens are not reported, so that predictions can't be checked"
-	switch {
-	case !warm.usage.CachedKnown && p.engine == fleet.EngineVLLM:
-		p.add(warning(nothingCached, "Start vLLM with --enable-prompt-tokens-details."))
-		return
-	case !warm.usage.CachedKnown && p.engine == fleet.EngineSGLang:
-		p.add(warning(nothingCached, "Start SGLang with --enable-cache-report."))
-		return
-	case !warm.usage.CachedKnown:
-		p.add(warning(nothingCached, "Let prompt_tokens_details through, if the engine has it."))
-		return
-	case warm.usage.CacheRead == 0:
-		p.add(fault("nothing was cached of a prompt that had just been computed",
-			"Is prefix caching on? Do other clients push everything out of the cache?"))
-		return
-	}
-}
-
-// judgePrediction compares the cached tokens that the engine reports with those that
-// the index predicted.
-func (p *prober) judgePrediction(cold, warm *trial) {
-	if !warm.usage.CachedKnown {
-		return
-	}
-	for i, t := range []*trial{cold, warm} {
-		got := 0 // where nothing was cached some engines say nothing
-		if t.usage.CachedKnown {
-			got = t.usage.CacheRead
-		}
-		if t.predicted >= 0 && t.predicted != got {
-			advice := "See events and blocks. On a busy engine run this again: what others do between prediction and answer counts too."
-			if size := p.blockSize(); t.predicted-got == size && !p.worker.Speculative {
-				advice = "One block less is what engines report that draft with EAGLE or MTP: set speculative: true in the fleet file if this one does. " + advice
-			}
-			p.add(fault(fmt.Sprintf("request %d: %d tokens were predicted as cached, the engine reports %d", i+1, t.predicted, got), advice))
-		}
-	}
-}
-
-// judgeEvents says how the events of the first request came.
-func (p *prober) judgeEvents(ctx context.Context, delay time.Duration, heard bool) {
-	if !p.connected() {
-		return
-	}
-	if !heard {
-		for rank := range p.streams.owners {
-			if keys := p.keys(); rank != p.rank && keys != nil && p.streams.held(keys, rank) >= len(keys) {
-				p.add(warning(fmt.Sprintf("the request was sent to rank %d, but rank %d computed it", p.rank, rank),
-					"The engine does not heed X-Data-Parallel-Rank (vLLM up to 0.12), or a proxy drops it: the router can't choose between ranks."))
-				return
-			}
-		}
-		p.add(fault("it completes requests and publishes no KV events of them", "Is this the address of the same engine? vLLM: "+vllmEvents))
-		return
-	}
-	missed, total := p.missed(ctx)
-	switch {
-	case missed > 0 && missed == total:
-		p.add(fault("events did not arrive until they were replayed", "The engine publishes under another topic than topic in the fleet file, or something between drops them."))
-	case missed > 0:
-		p.add(warning(fmt.Sprintf("%d of %d event messages were lost on their way, and replayed", missed, total), "Is the network, or this machine, busy? hwm in --kv-events-config is the engine's queue for a subscriber."))
-	case delay > late:
-		p.add(warning(fmt.Sprintf("events came %s after the answer", show(delay)),
-			"Until they come the router goes by its own bookings. Is the network, or this machine, busy?"))
-	}
-}
-
-// missed counts the messages since the streams were opened that only a replay
-// brought. The latest may be on their way, so they are waited for a little.
-func (p *prober) missed(ctx context.Context) (missed, total int) {
-	ctx, cancel := context.WithTimeout(ctx, recheck)
-	defer cancel()
-	wait(ctx, func() bool {
-		missed, total = 0, 0
-		for _, one := range p.streams.all {
-			m, t := one.missedSince()
-			missed, total = missed+m, total+t
-		}
-		return missed == 0
-	})
-	return missed, total
-}
-
-// judgeMetrics says whether the metrics noticed.
-func (p *prober) judgeMetrics(ctx context.Context, before float64) {
-	if p.metrics == nil || len(p.metrics.named(work(p.engine))) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	moved := wait(ctx, func() bool {
-		page, _, err := p.readMetrics(ctx)
-		return err == nil && page.sum(work(p.engine)) > before
-	})
-	if !moved {
-		p.add(fault("metrics stand still while requests complete: the router sees a load that is out of date",
-			"Does something between here and the engine cache /metrics, or is it that of another process?"))
-	}
-}
-
-// summarise is what there is to say if nothing is wrong.
-func (p *prober) summarise(cold, warm *trial, delay time.Duration) {
-	facts := Facts{
-		"prompt_tokens": warm.usage.Prompt(), "token_source": p.enc.Source.String(),
-		"cached": []int{cold.usage.CacheRead, warm.usage.CacheRead}, "predicted": []int{cold.predicted, warm.predicted},
-		"ttft_ms": []float64{milliseconds(cold.first), milliseconds(warm.first)},
-	}
-	if len(p.found) > 0 {
-		p.found[0].Facts = facts
-		return
-	}
-	text := fmt.Sprintf("%d tokens sent twice: %d cached, then %d", warm.usage.Prompt(), cold.usage.CacheRead, warm.usage.CacheRead)
-	if warm.predicted >= 0 {
-		text += fmt.Sprintf(", as predicted; events %s after the answer", show(delay))
-		facts["events_ms"] = milliseconds(delay)
-	}
-	text += fmt.Sprintf("; first token after %s, then %s", show(cold.first), show(warm.first))
-	p.add(with(facts, ok("%s", text)))
 }

@@ -97,10 +97,14 @@ func TestFaultsBehindAProxy(t *testing.T) {
 			"vllm:cache_config_info{block_size=\"16\",engine=\"0\"} 1\n")), ill{}.must("metrics", Warning, "requests in the queue (vllm:num_requests_waiting)")},
 		"other metrics":  {at("/metrics", reply("up 1\n")), ill{}.must("metrics", Fault, "none of the engine's metrics")},
 		"closed metrics": {at("/metrics", status(http.StatusForbidden)), ill{}.must("metrics", Fault, "wants a key")},
-		"tokens fail": {at("/v1/chat/completions/render", status(http.StatusInternalServerError)),
-			ill{}.must("tokens", Fault, "/render does not serve as it should: engine failed")},
-		"tokens differ": {at("/v1/chat/completions/render", reply(`{"token_ids":[`+strings.Repeat("5,", 40)+`5]}`)),
-			ill{}.must("probe", Fault, "but by render there are 41", "probe")},
+		"tokens fail": {
+			at("/v1/chat/completions/render", status(http.StatusInternalServerError)),
+			ill{}.must("tokens", Fault, "/render does not serve as it should: engine failed"),
+		},
+		"tokens differ": {
+			at("/v1/chat/completions/render", reply(`{"token_ids":[`+strings.Repeat("5,", 40)+`5]}`)),
+			ill{}.must("probe", Fault, "but by render there are 41", "probe"),
+		},
 		"no chats": {at("/v1/chat/completions", status(http.StatusBadRequest)), ill{}.must("probe", OK, "tokens sent twice")},
 		"nothing is served": {func(w http.ResponseWriter, r *http.Request) bool {
 			no := r.URL.Path == "/v1/chat/completions" || r.URL.Path == "/v1/completions"
@@ -109,14 +113,22 @@ func TestFaultsBehindAProxy(t *testing.T) {
 			}
 			return no
 		}, ill{}.must("probe", Skipped, "takes neither chats nor completions")},
-		"an error in the stream": {at("/v1/chat/completions", reply("data: {\"error\":{\"message\":\"no\"}}\n\ndata: [DONE]\n\n")),
-			ill{}.must("probe", Fault, "the answer is an error")},
-		"cut without a word": {at("/v1/chat/completions", reply("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n")),
-			ill{}.must("probe", Fault, "the answer ends too early")},
+		"an error in the stream": {
+			at("/v1/chat/completions", reply("data: {\"error\":{\"message\":\"no\"}}\n\ndata: [DONE]\n\n")),
+			ill{}.must("probe", Fault, "the answer is an error"),
+		},
+		"events said in a list": {
+			at("/kv_event_sources", reply(`[{"data_parallel_rank":0,"endpoint":"tcp://*:5557","replay_endpoint":null,"topic":"kv"}]`)),
+			ill{}.must("events", OK, "connected"),
+		},
+		"cut without a word": {
+			at("/v1/chat/completions", reply("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n")),
+			ill{}.must("probe", Fault, "the answer ends too early"),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c.confirm(t, one(t, behind(t, engine(t), c.meddler)))
+			c.confirm(t, oneWorker(t, behind(t, engine(t), c.meddler)))
 		})
 	}
 }
@@ -125,7 +137,7 @@ func TestFaultsBehindAProxy(t *testing.T) {
 func TestRankIsNotHeeded(t *testing.T) {
 	t.Parallel()
 	e := engine(t, func(c *fleettest.Config) { c.Ranks = 2 })
-	r := one(t, behind(t, e, func(_ http.ResponseWriter, r *http.Request) bool {
+	r := oneWorker(t, behind(t, e, func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Header.Get("X-Data-Parallel-Rank") != "" {
 			r.Header.Set("X-Data-Parallel-Rank", "0")
 		}
@@ -150,9 +162,9 @@ func TestAnotherEngine(t *testing.T) {
 		return true
 	})
 	w.Engine = fleet.EngineAuto
-	ill{}.must("engine", Warning, "neither vLLM, SGLang nor TensorRT-LLM").confirm(t, one(t, w))
+	ill{}.must("engine", Warning, "neither vLLM, SGLang nor TensorRT-LLM").confirm(t, oneWorker(t, w))
 	w.Engine = fleet.EngineOther
-	ill{}.must("engine", OK, "declared as another kind").confirm(t, one(t, w))
+	ill{}.must("engine", OK, "declared as another kind").confirm(t, oneWorker(t, w))
 }
 
 // Whether events could be fetched is found out without fetching any.
@@ -176,7 +188,7 @@ func TestPolledEvents(t *testing.T) {
 				w.WriteHeader(map[bool]int{true: c.events, false: c.other}[r.URL.Path == "/kv_cache_events"])
 				return true
 			})
-			c.confirm(t, one(t, w))
+			c.confirm(t, oneWorker(t, w))
 		})
 	}
 }

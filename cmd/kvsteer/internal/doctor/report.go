@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -71,21 +72,43 @@ type Finding struct {
 // Facts are values by name.
 type Facts map[string]any
 
-// about sets the subject of findings.
-func about(subject string, found []Finding) []Finding {
-	for i := range found {
-		found[i].Subject = subject
+// findings are what a check returns: mostly one.
+type findings []Finding
+
+// ok, skipped, warning and fault are the findings of a check that has one thing to
+// say.
+func ok(format string, args ...any) findings      { return one(OK, format, args) }
+func skipped(format string, args ...any) findings { return one(Skipped, format, args) }
+func warning(format string, args ...any) findings { return one(Warning, format, args) }
+func fault(format string, args ...any) findings   { return one(Fault, format, args) }
+
+func one(s Status, format string, args []any) findings {
+	return findings{{Status: s, Summary: fmt.Sprintf(format, args...)}}
+}
+
+// advise, about and with complete all of them.
+func (f findings) advise(advice string) findings {
+	for i := range f {
+		f[i].Advice = advice
 	}
-	return found
+	return f
 }
 
-// with adds facts to a check's only finding.
-func with(facts Facts, found []Finding) []Finding {
-	found[0].Facts = facts
-	return found
+func (f findings) about(subject string) findings {
+	for i := range f {
+		f[i].Subject = subject
+	}
+	return f
 }
 
-func newReport(at time.Time, files []Finding, patients []*patient) *Report {
+func (f findings) with(facts Facts) findings {
+	for i := range f {
+		f[i].Facts = facts
+	}
+	return f
+}
+
+func newReport(at time.Time, files findings, patients []*patient) *Report {
 	r := &Report{Version: ReportVersion, At: at.UTC().Truncate(time.Second), Files: files, Workers: []WorkerReport{}}
 	all := slices.Clone(files)
 	for _, p := range patients {
@@ -100,7 +123,7 @@ func newReport(at time.Time, files []Finding, patients []*patient) *Report {
 	return r
 }
 
-func (c *Counts) add(found []Finding) {
+func (c *Counts) add(found findings) {
 	for i := range found {
 		switch found[i].Status {
 		case OK:
@@ -117,7 +140,7 @@ func (c *Counts) add(found []Finding) {
 }
 
 // worst is the worst of a status and those of findings.
-func worst(s Status, found []Finding) Status {
+func worst(s Status, found findings) Status {
 	for i := range found {
 		switch found[i].Status {
 		case Fault:

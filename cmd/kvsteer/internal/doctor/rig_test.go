@@ -37,8 +37,8 @@ func examine(t *testing.T, o Options) *Report {
 	return r
 }
 
-// one examines one worker, with a request.
-func one(t *testing.T, w fleet.Worker, change ...func(*Options)) *Report {
+// oneWorker examines one worker, with a request.
+func oneWorker(t *testing.T, w fleet.Worker, change ...func(*Options)) *Report {
 	t.Helper()
 	o := Options{Workers: []fleet.Worker{w}, Probe: true}
 	for _, c := range change {

@@ -31,9 +31,8 @@ type stream struct {
 	tap      *tap
 	follower *follow.Follower // nil if it can't be dialled, for the reason err
 	err      error
-	// baseline is the number of the first message that came after the stream was
-	// caught up.
-	baseline uint64
+	// stats are those of when the stream had settled.
+	stats follow.Stats
 }
 
 // open starts to follow all addresses.
@@ -95,15 +94,16 @@ func (s *streams) held(keys []kvcache.Key, rank int) int {
 // exact reports whether what is known of a rank is all there is.
 func (s *streams) exact(rank int) bool { return s.index.Trust(s.owners[rank]) == kvcache.Exact }
 
-// settled reports whether the stream has got as far as it will get by itself.
+// settled reports whether the stream has got as far as it will get by itself, and
+// notes where that is.
 func (one *stream) settled() bool {
-	st := one.follower.Stats()
+	one.stats = one.follower.Stats()
 	if one.follower.Problem() != "" {
 		return true
 	}
-	switch st.Reason {
+	switch one.stats.Reason {
 	case follow.ReasonNone:
-		return st.Trust == kvcache.Exact
+		return one.stats.Trust == kvcache.Exact
 	case follow.ReasonStarting, follow.ReasonGap, follow.ReasonUnanswered, follow.ReasonNotConnected, follow.ReasonDisconnected:
 		return false
 	default:
@@ -116,19 +116,19 @@ func (one *stream) messages() int {
 	return peek(one.tap, func(o *observed) int { return len(o.live) + len(o.replayed) })
 }
 
-// missedSince counts the messages after the baseline, and those of them that only
+// missedSince counts the messages that came after the stream had settled, and those of them that only
 // a replay brought.
 func (one *stream) missedSince() (missed, total int) {
 	one.tap.mu.Lock()
 	defer one.tap.mu.Unlock()
 	o := &one.tap.seen
 	for seq := range o.live {
-		if seq >= one.baseline {
+		if seq >= one.stats.Next {
 			total++
 		}
 	}
 	for seq := range o.replayed {
-		if seq >= one.baseline && !o.live[seq] {
+		if seq >= one.stats.Next && !o.live[seq] {
 			missed++
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -29,7 +30,7 @@ func (r *Report) WriteText(w io.Writer, color bool) error {
 		if worker.Engine != "" {
 			engine = strings.TrimSpace(title(worker.Engine) + " " + worker.Version)
 		}
-		t.line(t.bold(worker.Name) + "  " + strings.TrimSpace(worker.URL+"  "+engine))
+		t.line(t.bold(worker.Name) + "  " + strings.TrimSpace(worker.URL+"  "+printable(engine)))
 		t.findings(worker.Checks)
 	}
 	t.line(t.verdict(r))
@@ -45,7 +46,17 @@ type text struct {
 
 func (t *text) line(s string) { fmt.Fprintln(t.w, s) }
 
-func (t *text) findings(found []Finding) {
+// printable keeps what engines say of themselves from controlling a terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+func (t *text) findings(found findings) {
 	for i := range found {
 		f := &found[i]
 		what := f.Summary
@@ -75,12 +86,15 @@ func (t *text) findings(found []Finding) {
 
 func (t *text) verdict(r *Report) string {
 	c := r.Counts
-	parts := []string{plural(len(r.Workers), "worker") + ":", plural(c.Fault, "fault") + ",", plural(c.Warning, "warning") + ",", fmt.Sprintf("%d ok", c.OK)}
+	parts := []string{plural(c.Fault, "fault"), plural(c.Warning, "warning"), fmt.Sprintf("%d ok", c.OK)}
 	if c.Skipped > 0 {
-		parts[len(parts)-1] += ","
 		parts = append(parts, fmt.Sprintf("%d not looked at", c.Skipped))
 	}
-	return strings.Join(parts, " ")
+	verdict := plural(len(r.Workers), "worker") + ": " + strings.Join(parts, ", ")
+	if c.Fault+c.Warning > 0 {
+		verdict += ". docs/doctor.md explains each check."
+	}
+	return verdict
 }
 
 func plural(n int, what string) string {
@@ -132,7 +146,7 @@ func pad(s string, n int) string { return s + strings.Repeat(" ", max(0, n-utf8.
 func wrap(s string, n int) []string {
 	var lines []string
 	line, length := "", 0
-	for word := range strings.FieldsSeq(s) {
+	for word := range strings.FieldsSeq(printable(s)) {
 		size := utf8.RuneCountInString(word)
 		if length > 0 && length+1+size > n {
 			lines, line, length = append(lines, line), "", 0

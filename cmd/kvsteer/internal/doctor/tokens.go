@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -42,7 +41,7 @@ type endpoint struct {
 }
 
 // checkTokens: which requests can the engine give the token ids of?
-func checkTokens(ctx context.Context, p *patient) []Finding {
+func checkTokens(ctx context.Context, p *patient) findings {
 	model := p.model()
 	if model == "" {
 		return skipped("no model is known")
@@ -52,24 +51,27 @@ func checkTokens(ctx context.Context, p *patient) []Finding {
 	facts := Facts{"render": render.serves, "tokenize": tokenize.serves}
 	for _, e := range []endpoint{render, tokenize} {
 		if e.reason != "" {
-			return with(facts, fault(e.name+" does not serve as it should: "+e.reason, "Look into the engine's log. Prompts that are not known by their ids are routed by their bytes, to where the like went before."))
+			return fault("%s does not serve as it should: %s", e.name, e.reason).
+				advise("Look into the engine's log. Prompts that are not known by their ids are routed by their bytes, " +
+					"to where the like went before.").with(facts)
 		}
 	}
 	all := len(samples())
 	text := describe(render, tokenize)
 	switch {
 	case len(render.serves) == all:
-		return with(facts, ok("%s", text))
+		return ok("%s", text).with(facts)
 	case p.proven[model]:
-		return with(facts, ok("computed from local files, which are proven; besides, %s", text))
+		return ok("computed from local files, which are proven; besides, %s", text).with(facts)
 	case len(render.serves)+len(tokenize.serves) == 0 && (p.engine == fleet.EngineAuto || p.engine == fleet.EngineOther):
-		return with(facts, ok("neither /render nor /tokenize, as usual of this kind of engine: prompts are known by their bytes"))
+		return ok("neither /render nor /tokenize, as usual of this kind of engine: prompts are known by their bytes").with(facts)
 	case len(render.serves)+len(tokenize.serves) == 0:
-		return with(facts, fault("neither /render nor /tokenize: prompts are known by their bytes only, so that KV events can't be used", tokensAdvice(p.engine)))
+		return fault("neither /render nor /tokenize: prompts are known by their bytes only, so that KV events can't be used").
+			advise(tokensAdvice(p.engine)).with(facts)
 	case p.engine == fleet.EngineSGLang:
-		return with(facts, ok("%s; SGLang has nothing for other requests, which are routed by their bytes", text))
+		return ok("%s; SGLang has nothing for other requests, which are routed by their bytes", text).with(facts)
 	}
-	return with(facts, warning(text+"; other requests are routed by their bytes", tokensAdvice(p.engine)))
+	return warning("%s; other requests are routed by their bytes", text).advise(tokensAdvice(p.engine)).with(facts)
 }
 
 // tryEndpoint asks an endpoint for the prompts of all samples, as the router would.
@@ -125,7 +127,7 @@ func tokensAdvice(e fleet.Engine) string {
 	case fleet.EngineTRTLLM:
 		return "Start TensorRT-LLM with TRTLLM_ENABLE_RENDER_ENDPOINTS=1, " + files
 	case fleet.EngineSGLang, fleet.EngineAuto, fleet.EngineOther:
-		return fmt.Sprintf("Let /tokenize through to the router, %s", files)
+		return "Let /tokenize through to the router, " + files
 	default:
 		return ""
 	}
