@@ -267,6 +267,6 @@ const maxWeight = 1 << 30
 func compileShare(src *Share) share {
 	return share{
 		model: src.Model, name: src.Name, labels: compileLabels(src.Labels),
-		weight: uint64(min(max(src.Weight, 0), maxWeight)), //nolint:gosec // not negative
+		weight: uint64(min(max(src.Weight, 0), maxWeight)),
 	}
 }

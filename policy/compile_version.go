@@ -45,7 +45,7 @@ func (c *canonical) value(v reflect.Value) {
 	case reflect.Bool:
 		c.number(uint64(verdictOf(v.Bool())))
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		c.number(uint64(v.Int())) //nolint:gosec // any one-to-one mapping will do
+		c.number(uint64(v.Int()))
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		c.number(v.Uint())
 	case reflect.Float64:
@@ -53,7 +53,7 @@ func (c *canonical) value(v reflect.Value) {
 	case reflect.Pointer: // of a field that is set
 		c.value(v.Elem())
 	case reflect.Slice:
-		c.number(uint64(v.Len())) //nolint:gosec // not negative
+		c.number(uint64(v.Len()))
 		for i := range v.Len() {
 			c.value(v.Index(i))
 		}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/kvsteer/kvsteer/kvcache"
@@ -24,18 +25,8 @@ func verdictOf(holds bool) verdict {
 	return no
 }
 
-// contains is slices.Contains for the short lists of policies.
-func contains(list []string, s string) bool {
-	for i := range list {
-		if list[i] == s {
-			return true
-		}
-	}
-	return false
-}
-
 // allows reports whether a list names s, or nothing.
-func allows(list []string, s string) bool { return len(list) == 0 || contains(list, s) }
+func allows(list []string, s string) bool { return len(list) == 0 || slices.Contains(list, s) }
 
 // interval is compiled from a [Range].
 type interval struct {
@@ -281,7 +272,7 @@ func (k *consider) takes(req *Request, c *Candidate) bool {
 		if c.Model != req.Model {
 			return false
 		}
-	} else if !contains(k.models, c.Model) {
+	} else if !slices.Contains(k.models, c.Model) {
 		return false
 	}
 	if len(k.workers) > 0 || len(k.labels) > 0 {
@@ -289,7 +280,7 @@ func (k *consider) takes(req *Request, c *Candidate) bool {
 			return false
 		}
 	}
-	return len(k.providers) == 0 || c.Type == Provider && contains(k.providers, c.Name)
+	return len(k.providers) == 0 || c.Type == Provider && slices.Contains(k.providers, c.Name)
 }
 
 // considers reports whether the rule considers a candidate.
@@ -380,7 +371,7 @@ func (f *filter) takes(c *Candidate) bool {
 	if f.trust != 0 && f.trust&trustBit(c.Trust) == 0 {
 		return false
 	}
-	return haveAll(c.Labels, f.labels) && (len(f.regions) == 0 || contains(f.regions, c.region()))
+	return haveAll(c.Labels, f.labels) && (len(f.regions) == 0 || slices.Contains(f.regions, c.region()))
 }
 
 func trustBit(t kvcache.Trust) uint8 { return 1 << min(t, 7) }

@@ -77,21 +77,23 @@ func TestMatchConditions(t *testing.T) {
 		{"header is there though", policy.Match{Header: []policy.HeaderMatch{{Name: "X-Team", Absent: true}}}, policy.Request{Header: header}, "header X-Team is another"},
 		{"header is absent", policy.Match{Header: []policy.HeaderMatch{{Name: "X-Other", Absent: true}}}, policy.Request{Header: header}, ""},
 		{
-			"both headers", policy.Match{Header: []policy.HeaderMatch{{Name: "X-Team"}, {Name: "X-Other"}}},
-			policy.Request{Header: header}, "header X-Other is another",
+			"both headers",
+			policy.Match{Header: []policy.HeaderMatch{{Name: "X-Team"}, {Name: "X-Other"}}},
+			policy.Request{Header: header},
+			"header X-Other is another",
 		},
 		{"tokens", policy.Match{PromptTokens: policy.Between(10, 20)}, policy.Request{PromptTokens: 11}, ""},
 		{"bounds are outside", policy.Match{PromptTokens: policy.Between(10, 20)}, policy.Request{PromptTokens: 20}, "promptTokens is 20, not > 10 and < 20"},
 		{"tokens that nobody knows", policy.Match{PromptTokens: policy.LessThan(20)}, policy.Request{}, "promptTokens is 0, not < 20"},
 	} {
-		set := compile(t, rules(policy.Rule{Name: "rule", Matches: []policy.Match{c.match}}))
+		set := compile(t, rules(policy.Rule{Name: "one", Matches: []policy.Match{c.match}}))
 		v := ask(set, c.req)
 		if c.why == "" {
-			assert.Equal(t, "rule", v.Rule, c.name)
+			assert.Equal(t, "one", v.Rule, c.name)
 			continue
 		}
 		assert.Equal(t, policy.NoMatchRule, v.Rule, c.name)
-		assert.Contains(t, v.text, "passed: rule rule of policy test/policy: "+c.why+"\n", c.name)
+		assert.Contains(t, v.text, "passed: rule one of policy test/policy: "+c.why+"\n", c.name)
 	}
 }
 
@@ -113,12 +115,15 @@ func TestFilters(t *testing.T) {
 		{"region", policy.Filter{Region: []string{"eu"}}, worker("a", "glm", 1, eu("region")), "region eu"},
 		{"region by Kubernetes", policy.Filter{Region: []string{"eu"}}, worker("a", "glm", 1, eu("topology.kubernetes.io/region")), "region eu"},
 		{
-			"ours comes first", policy.Filter{Region: []string{"eu"}},
+			"ours comes first",
+			policy.Filter{Region: []string{"eu"}},
 			worker("a", "glm", 1, labels("region", "us", "topology.kubernetes.io/region", "eu")), "",
 		},
 		{"region that nobody knows", policy.Filter{Region: []string{"eu"}}, worker("a", "glm", 1), ""},
 		{
-			"labels", policy.Filter{Labels: map[string]string{"z": "1", "a": "2"}}, worker("a", "glm", 1, labels("a", "2", "z", "1")),
+			"labels",
+			policy.Filter{Labels: map[string]string{"z": "1", "a": "2"}},
+			worker("a", "glm", 1, labels("a", "2", "z", "1")),
 			"label a=2, label z=1",
 		},
 		{"one label", policy.Filter{Labels: map[string]string{"z": "1", "a": "2"}}, worker("a", "glm", 1, labels("a", "2")), ""},

@@ -171,7 +171,7 @@ func (r *rule) reduce(sc *scratch) {
 		}
 		for i := range candidates {
 			if sc.state[i] == stateOpen && x.drop.takes(&candidates[i]) {
-				sc.state[i] = stateExcluded + int32(k) //nolint:gosec // an index
+				sc.state[i] = stateExcluded + int32(k)
 			}
 		}
 	}
@@ -191,7 +191,7 @@ func (s *stage) collect(sc *scratch) {
 		}
 		sc.state[i] = statePlaced
 		k := keyOf(s.metric, c, i)
-		k.rank = uint32(place) //nolint:gosec // an index
+		k.rank = uint32(place)
 		sc.keys, sc.members = append(sc.keys, k), append(sc.members, share)
 	}
 }

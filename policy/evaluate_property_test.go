@@ -175,7 +175,8 @@ func (d dice) spec(i int) *policy.Spec {
 	s := &policy.Spec{
 		Namespace: d.word("", "x", "y"), Name: fmt.Sprintf("policy-%d", i), Priority: d.IntN(3), Pools: d.some(4, poolNames...),
 		Models: []policy.ModelLabels{
-			{Name: "glm", Labels: map[string]string{"family": "big"}}, {Name: "llama", Labels: map[string]string{"family": "big"}},
+			{Name: "glm", Labels: map[string]string{"family": "big"}},
+			{Name: "llama", Labels: map[string]string{"family": "big"}},
 			{Name: "qwen", Labels: map[string]string{"family": "small"}},
 		},
 	}
@@ -238,7 +239,7 @@ func TestEvaluateIsTheReference(t *testing.T) {
 	var plan policy.Plan
 	decided, rewritten, shadowed := map[string]int{}, 0, 0
 	for seed := range uint64(rounds) {
-		d := dice{Rand: rand.New(rand.NewPCG(seed, 6))} //nolint:gosec // reproducible
+		d := dice{Rand: rand.New(rand.NewPCG(seed, 6))}
 		specs := make([]*policy.Spec, d.IntN(4))
 		for i := range specs {
 			specs[i] = d.spec(i)
@@ -280,7 +281,7 @@ func TestEvaluateSplitsWhatTheReferenceTakes(t *testing.T) {
 	var plan policy.Plan
 	split := 0
 	for seed := range uint64(600) {
-		d := dice{rand.New(rand.NewPCG(seed, 7)), true} //nolint:gosec // reproducible
+		d := dice{rand.New(rand.NewPCG(seed, 7)), true}
 		specs := []*policy.Spec{d.spec(0), d.spec(1)}
 		set := policy.CompileAnyway(specs...)
 		for range 8 {

@@ -24,7 +24,6 @@ type refPlan struct {
 	match        int
 	order        []int
 	stages       []int
-	dropped      map[int]bool
 	empty        policy.OnEmpty
 }
 

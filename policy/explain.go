@@ -183,11 +183,11 @@ func (r *rule) passed(sc *scratch) string {
 	}
 	why := make([]string, 0, len(r.matches))
 	for i := range r.matches {
-		v, part := r.matches[i].holds(sc.pool.req, &sc.pool)
+		v, which := r.matches[i].holds(sc.pool.req, &sc.pool)
 		if v == yes {
 			return nothingLeft
 		}
-		why = append(why, r.matches[i].failed(part, sc))
+		why = append(why, r.matches[i].failed(which, sc))
 	}
 	return strings.Join(why, "; ")
 }

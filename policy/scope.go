@@ -87,7 +87,7 @@ func (r *rule) models(req *Request, dst []string, start int) []string {
 
 // appendNew appends what is not among dst[start:].
 func appendNew(dst []string, start int, s string) []string {
-	if contains(dst[start:], s) {
+	if slices.Contains(dst[start:], s) {
 		return dst
 	}
 	return append(dst, s)

@@ -1,6 +1,9 @@
 package policy
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // Options are what policies are compiled with beside themselves. The zero value is
 // fine.
@@ -61,5 +64,5 @@ func (s *Set) Needs() Needs { return s.needs }
 
 // about reports whether the policy decides about requests of a pool.
 func (p *program) about(pool string) bool {
-	return len(p.pools) == 0 || contains(p.pools, pool)
+	return len(p.pools) == 0 || slices.Contains(p.pools, pool)
 }

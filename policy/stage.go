@@ -122,7 +122,7 @@ const signBit = 1 << 63
 // value grows with the metric of a candidate.
 func (m Metric) value(c *Candidate) uint64 {
 	if m == PredictedTTFT { // exactly
-		return uint64(c.Objective()) ^ signBit //nolint:gosec // the order of signed numbers, unsigned
+		return uint64(c.Objective()) ^ signBit
 	}
 	bits := math.Float64bits(m.of(c) + 0) // there is one zero
 	if bits&signBit != 0 {
@@ -133,7 +133,7 @@ func (m Metric) value(c *Candidate) uint64 {
 
 // keyOf is the key of a candidate by the metric alone.
 func keyOf(m Metric, c *Candidate, i int) sortKey {
-	return sortKey{index: int32(i), value: m.value(c)} //nolint:gosec // an index
+	return sortKey{index: int32(i), value: m.value(c)}
 }
 
 // sortKeys sorts by the keys, then by predicted TTFT, and equal ones as [Default] does.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -236,7 +237,7 @@ func (s *Source) compile(seen *look) (*policy.Set, []policy.Finding, error) {
 	}
 	check := s.opts.Check
 	if len(s.opts.Compile.Models) > 0 {
-		check.Models = append(check.Models[:len(check.Models):len(check.Models)], s.opts.Compile.Models...)
+		check.Models = append(slices.Clip(check.Models), s.opts.Compile.Models...)
 	}
 	var errs, warnings []policy.Finding
 	for _, f := range append(findings, policy.Check(files, check)...) {

@@ -321,7 +321,7 @@ func ExampleOpen() {
 		return
 	}
 	defer func() { _ = policies.Close() }()
-	// kvsteer.New(fleet, kvsteer.WithPolicy(policies))
+	// A Router takes policies by kvsteer.WithPolicy.
 	for _, p := range policies.Set().Outline() {
 		fmt.Println(p.Policy, p.Rules[0].Name)
 	}
