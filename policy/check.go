@@ -35,7 +35,7 @@ func Check(files []*File, opts CheckOptions) []Finding {
 			// A set may know labels of models that no file here has.
 			c := checking{labels: opts.Models, open: opts.Models == nil}
 			findings = append(findings, s.problems(c)...)
-			findings = append(findings, s.unknowns(known)...)
+			findings = append(findings, s.unknowns(known, c)...)
 		}
 		if !opts.Together {
 			findings = append(findings, duplicatePolicies(f.Specs)...)
@@ -65,6 +65,9 @@ type checker struct {
 
 	s        *Spec
 	findings []Finding
+	// known are labels of models; looked counts how many were looked through.
+	known  map[string]map[string]string
+	looked int
 }
 
 // problems lists what is wrong with the policy, whether it was read or built in Go.
@@ -79,8 +82,14 @@ func (s *Spec) problems(c checking) []Finding {
 }
 
 func (k *checker) add(severity Severity, code, path, message, suggestion string) {
+	if k.full() {
+		return
+	}
 	k.findings = append(k.findings, k.s.finding(severity, code, path, message, suggestion))
 }
+
+// full reports whether there are more findings than anybody will see.
+func (k *checker) full() bool { return len(k.findings) > enoughFindings }
 
 func (k *checker) err(code, path, message, suggestion string) {
 	k.add(SeverityError, code, path, message, suggestion)

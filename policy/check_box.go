@@ -91,10 +91,10 @@ func (u *universe) covered(boxes, by []box) bool {
 
 func (u *universe) covers(b box, by []box) bool {
 	for i, other := range by {
+		if u.work > maxWork {
+			return false
+		}
 		if !u.meets(b, other) {
-			if u.work > maxWork {
-				return false
-			}
 			continue
 		}
 		// What of b is outside of other must be in those that follow.

@@ -105,7 +105,7 @@ func (r *Route) restricts(tags []string) bool {
 		if !covered {
 			covered = true
 			for _, t := range tags {
-				covered = covered && contains(x.If.Tag, t)
+				covered = covered && slices.Contains(x.If.Tag, t)
 			}
 		}
 		if only && all && covered {

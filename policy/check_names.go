@@ -120,8 +120,8 @@ func (k *known) spec(s *Spec) {
 }
 
 // unknowns finds what the policy refers to and nothing defines.
-func (s *Spec) unknowns(k *known) []Finding {
-	n := &namer{s: s, k: k}
+func (s *Spec) unknowns(k *known, c checking) []Finding {
+	n := &namer{s: s, k: k, labels: &checker{checking: c, s: s}}
 	n.list("spec.pools", s.Pools, &k.pools)
 	for i := range s.Rules {
 		r, at := &s.Rules[i], item("spec.rules", i)
@@ -155,8 +155,10 @@ func (s *Spec) unknowns(k *known) []Finding {
 
 // namer checks the names of one policy.
 type namer struct {
-	s        *Spec
-	k        *known
+	s *Spec
+	k *known
+	// labels knows the labels of models.
+	labels   *checker
 	findings []Finding
 }
 
@@ -179,7 +181,7 @@ func (n *namer) tags(at string, list []string) {
 		return
 	}
 	for i, tag := range list {
-		if tag != "" && !contains(n.k.produced, tag) {
+		if tag != "" && !slices.Contains(n.k.produced, tag) {
 			suggestion := "no classifier produces any tag"
 			if len(n.k.produced) > 0 {
 				suggestion = yamlnode.Suggest(tag, n.k.produced)
@@ -270,16 +272,16 @@ func (n *namer) alias(at string, r *Rule) {
 		return
 	}
 	considered := map[string]bool{}
-	labels := labelled(n.s.Models)
 	for i := range r.Route.Consider {
 		c := &r.Route.Consider[i]
 		if len(c.Models)+len(c.ModelLabels) == 0 {
 			return // the requested model is among the candidates
 		}
-		if len(c.ModelLabels) > 0 && len(n.s.Models) == 0 {
-			return // nobody knows here
+		models := n.labels.models(c)
+		if len(models) == 0 {
+			return // labels that are not known here
 		}
-		for _, m := range c.models(labels) {
+		for _, m := range models {
 			considered[m] = true
 		}
 	}

@@ -18,6 +18,9 @@ func (k *checker) reachable() {
 		if !k.s.sound(at) {
 			continue // it may have been meant otherwise
 		}
+		if k.full() {
+			return
+		}
 		boxes := u.rule(k.s, r, false)
 		k.rulePart(u, i, boxes, before)
 		if r.Route.OnEmpty.Action != NextRule { // which lets requests through

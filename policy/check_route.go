@@ -73,7 +73,7 @@ func (k *checker) consider(at string, c *Consider) {
 
 // modelLabels checks that labels select a model.
 func (k *checker) modelLabels(at string, c *Consider) {
-	if len(c.ModelLabels) == 0 || len(c.models(labelled(k.labels, k.s.Models))) > 0 {
+	if len(c.ModelLabels) == 0 || len(k.models(c)) > 0 {
 		return
 	}
 	severity, suggestion := SeverityError, "label models in spec.models"
@@ -85,6 +85,22 @@ func (k *checker) modelLabels(at string, c *Consider) {
 		suggestion = "label models in spec.models, unless whoever loads the policy labels them"
 	}
 	k.add(severity, CodeUnknownLabels, at+".models.labels", "no model has these labels", suggestion)
+}
+
+// models are the models of an item of consider. Of labels it may be those of all
+// models, if there is too much to look through.
+func (k *checker) models(c *Consider) []string {
+	if len(c.ModelLabels) == 0 {
+		return c.Models
+	}
+	if k.known == nil {
+		k.known = labelled(k.labels, k.s.Models)
+	}
+	const most = 1_000_000
+	if k.looked += len(k.known); k.looked > most {
+		return []string{""}
+	}
+	return c.models(k.known)
 }
 
 func (k *checker) onEmpty(at string, e *OnEmpty) {

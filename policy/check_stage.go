@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 )
@@ -21,7 +22,12 @@ func (c *cell) covers(other *cell) bool {
 		c.model != "" && c.model != other.model {
 		return false
 	}
-	return haveAll(other.labels, compileLabels(c.labels))
+	for key, value := range c.labels {
+		if v, ok := other.labels[key]; !ok || v != value {
+			return false
+		}
+	}
+	return true
 }
 
 // meets reports whether a candidate may be in both. It may be wrong about that, not
@@ -42,7 +48,7 @@ func (c *cell) meets(other *cell) bool {
 }
 
 // maxCells bounds what is compared: each with each.
-const maxCells = 300
+const maxCells = 120
 
 // stages finds those of a rule that never have a candidate.
 func (k *checker) stages(at string, r *Route) {
@@ -58,9 +64,14 @@ func (k *checker) stages(at string, r *Route) {
 		if len(cells) == 0 || len(cells)+len(earlier)+len(considered)+len(dropped) > maxCells {
 			return // that it has none is said elsewhere
 		}
-		rest := slices.DeleteFunc(slices.Clone(cells), func(c cell) bool {
-			return !meetsAny(considered, &c) || coversAny(dropped, &c)
-		})
+		var rest []cell
+		for j := range cells {
+			for _, c := range within(considered, &cells[j]) {
+				if !coversAny(dropped, &c) {
+					rest = append(rest, c)
+				}
+			}
+		}
 		switch {
 		case len(rest) == 0:
 			k.err(CodeEmptyStage, here, "no candidate is one of the stage's: what it takes is not considered, or excluded from every request",
@@ -73,11 +84,28 @@ func (k *checker) stages(at string, r *Route) {
 	}
 }
 
-func meetsAny(cells []cell, c *cell) bool {
-	if cells == nil {
-		return true
+// within returns what of c is considered: of each considered cell the part that is in
+// c. considered is nil for all.
+func within(considered []cell, c *cell) []cell {
+	if considered == nil {
+		return []cell{*c}
 	}
-	return slices.ContainsFunc(cells, func(other cell) bool { return other.meets(c) })
+	var out []cell
+	for i := range considered {
+		other := &considered[i]
+		if !c.meets(other) {
+			continue
+		}
+		both := cell{
+			kind: max(c.kind, other.kind), // AnyBackend is the least
+			name: cmp.Or(c.name, other.name), model: cmp.Or(c.model, other.model),
+			labels: make(map[string]string, len(c.labels)+len(other.labels)),
+		}
+		maps.Copy(both.labels, c.labels)
+		maps.Copy(both.labels, other.labels)
+		out = append(out, both)
+	}
+	return out
 }
 
 func coversAny(cells []cell, c *cell) bool {
@@ -112,10 +140,9 @@ func (s *Stage) cells() []cell {
 // considered are the rule's candidates, nil for all.
 func (k *checker) considered(r *Route) []cell {
 	var cells []cell
-	known := labelled(k.labels, k.s.Models)
 	for i := range r.Consider {
 		c := &r.Consider[i]
-		models := c.models(known)
+		models := k.models(c)
 		if len(models) == 0 {
 			models = []string{""} // the requested one, or labels that are not known here
 		}

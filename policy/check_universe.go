@@ -36,8 +36,8 @@ type dimension struct {
 	size int
 	// texts numbers the names that are mentioned; one more value stands for all others.
 	texts map[string]int
-	// points are numbers, one in each of the intervals that can be told apart; one more
-	// value stands for a number that nobody knows.
+	// points are numbers, one in each of the intervals that can be told apart; there may
+	// be one more value for a number that nobody knows.
 	points []float64
 	// headers are kinds of values of a header.
 	headers []headerValue
@@ -132,7 +132,17 @@ func (m *mentions) universe() *universe {
 	u.add(dimSession, dimension{size: yesAndNo})
 	for _, dim := range []string{dimTokens, dimQueued, dimUsage, dimWorkers} {
 		points := pointsOf(m.bounds[dim], dim != dimUsage)
-		u.add(dim, dimension{size: len(points) + 1, points: points})
+		d := dimension{size: len(points), points: points}
+		switch dim {
+		case dimQueued, dimUsage:
+			// Without a worker they are infinite.
+			d.points = append(d.points, math.Inf(1))
+			d.size++
+		case dimTokens:
+			d.size++ // of a length that is not known no condition holds
+		default:
+		}
+		u.add(dim, d)
 	}
 	for _, t := range slices.Sorted(maps.Keys(m.tags)) {
 		u.add(dimTag+t, dimension{size: int(TagPresent) + 1})

@@ -111,7 +111,7 @@ func refusal(findings []Finding) error {
 	return &CheckError{Findings: errs}
 }
 
-// sortFindings puts them in the order of reading.
+// sortFindings puts findings in the order of reading.
 func sortFindings(findings []Finding) {
 	slices.SortStableFunc(findings, func(a, b Finding) int {
 		return cmp.Or(
@@ -124,6 +124,9 @@ func sortFindings(findings []Finding) {
 // maxFindings bounds what is said about one file or one set: nobody reads more, and
 // a file may be hostile.
 const maxFindings = 100
+
+// enoughFindings is when looking for more ends.
+const enoughFindings = 10 * maxFindings
 
 // clip keeps the first maxFindings, errors before others.
 func clip(findings []Finding) []Finding {

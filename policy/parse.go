@@ -122,8 +122,7 @@ func (p *parser) add(at position, severity Severity, code, message, suggestion s
 
 // stopped reports whether reading on makes no sense: there is too much of it.
 func (p *parser) stopped() bool {
-	const enough = 10 * maxFindings
-	return p.Exhausted() || len(p.findings) > enough
+	return p.Exhausted() || len(p.findings) > enoughFindings
 }
 
 func (p *parser) documents(data []byte) {
