@@ -63,7 +63,7 @@ func (c *cache) digest(parts []Part) (d [2]uint64) {
 		_, _ = h.WriteString(parts[0].Role) // it never fails
 		for i := range parts {
 			head := uint64(len(parts[i].Text)) << 1
-			if parts[i].apart {
+			if parts[i].aside {
 				head |= 1
 			}
 			var b [8]byte

@@ -90,6 +90,8 @@ func (x *extractor) beside(o jsonscan.Object) {
 		case "model", "messages", "input", "prompt", "system", "instructions", "tools", "functions", "previous_response_id",
 			"conversation", "prompt_embeds", "prompt_token_ids", "input_ids", "logit_bias", "stream_options",
 			"stop_token_ids", "allowed_token_ids":
+		case "audio": // how an answer should sound
+			x.json(v)
 		default:
 			if k := v.Kind(); k == jsonscan.KindString || k == jsonscan.KindArray || k == jsonscan.KindObject {
 				x.member(string(key), v, false, 0)
@@ -103,12 +105,11 @@ type extractor struct {
 	in      *Input
 	message int
 	role    string
-	apart   bool
 }
 
 // begin starts a message. One without texts is none.
 func (x *extractor) begin(role string) {
-	x.message, x.role, x.apart = x.in.nextMessage(), role, true
+	x.message, x.role = x.in.nextMessage(), role
 }
 
 // roleOf returns the role of a message without allocating for the usual ones.
@@ -148,7 +149,8 @@ func (x *extractor) messages(list jsonscan.Value) {
 
 // chatMessage reads a message of any API.
 func (x *extractor) chatMessage(m jsonscan.Value) {
-	role, usual := roleOf(m.Get("role"))
+	said := m.Get("role")
+	role, usual := roleOf(said)
 	x.begin(role)
 	if m.Kind() != jsonscan.KindObject {
 		x.content(m, 0)
@@ -158,14 +160,13 @@ func (x *extractor) chatMessage(m jsonscan.Value) {
 		key, v := it.Key(), it.Value()
 		switch string(key) {
 		case "role":
-			if !usual || m.Get("role").Offset() != v.Offset() {
-				x.text(v) // some templates print whatever it is
+			if !usual || said.Offset() != v.Offset() {
+				x.str(v, true) // some templates print whatever it is
 			}
 		case "content":
 			x.content(v, 0)
 		case "type": // "message"
 		default:
-			x.apart = true
 			x.member(string(key), v, false, 0)
 		}
 	}
@@ -244,29 +245,28 @@ func (x *extractor) tools(v jsonscan.Value) {
 	}
 }
 
-// text reads a string.
-func (x *extractor) text(v jsonscan.Value) {
+// text reads a string that is what a message says.
+func (x *extractor) text(v jsonscan.Value) { x.str(v, false) }
+
+func (x *extractor) str(v jsonscan.Value, aside bool) {
 	if v.Kind() != jsonscan.KindString {
 		return
 	}
 	raw := v.Raw()
-	raw = raw[1 : len(raw)-1]
-	x.decoded(raw)
+	x.decoded(raw[1:len(raw)-1], aside)
 }
 
 // json reads any value as it is spelled, keys included, but without its escapes.
 func (x *extractor) json(v jsonscan.Value) {
-	x.apart = true
-	x.decoded(v.Raw())
-	x.apart = true
+	x.decoded(v.Raw(), true)
 }
 
 // decoded adds a text that may have escapes.
-func (x *extractor) decoded(raw []byte) {
+func (x *extractor) decoded(raw []byte, aside bool) {
 	if bytes.IndexByte(raw, '\\') >= 0 {
 		raw = x.unescape(raw)
 	}
-	x.add(raw)
+	x.add(raw, aside)
 	x.inner(raw)
 }
 
@@ -282,9 +282,8 @@ func (x *extractor) inner(text []byte) {
 		if !bytes.Contains(text, escape) || x.in.left <= 0 {
 			return
 		}
-		x.apart = true
 		text = x.unescape(text)
-		x.add(text)
+		x.add(text, true)
 	}
 }
 
@@ -303,18 +302,21 @@ func (x *extractor) unescape(text []byte) []byte {
 	return in.buf[from:len(in.buf):len(in.buf)]
 }
 
+// partBytes is what a part counts for beside its text: a request of many tiny ones
+// must not take many times its size in memory.
+const partBytes = 16
+
 // add appends a text.
-func (x *extractor) add(text []byte) {
+func (x *extractor) add(text []byte, aside bool) {
 	in := x.in
 	in.Bytes += len(text)
-	if len(text) > in.left {
+	if left := max(in.left, 0); len(text) > left {
 		in.Gaps |= GapTruncated
-		text = text[:in.left]
+		text = text[:left]
 	}
 	if len(text) == 0 {
 		return
 	}
-	in.left -= len(text)
-	in.Parts = append(in.Parts, Part{Message: x.message, Role: x.role, Text: text, apart: x.apart})
-	x.apart = false
+	in.left -= len(text) + partBytes
+	in.Parts = append(in.Parts, Part{Message: x.message, Role: x.role, Text: text, aside: aside})
 }

@@ -92,6 +92,9 @@ func (x *extractor) part(p jsonscan.Value, media bool, depth int) {
 
 // member reads a member of a message, part or item.
 func (x *extractor) member(key string, v jsonscan.Value, media bool, depth int) {
+	if !ordinary(key) { // somebody's data in the place of a name
+		x.add([]byte(key), true)
+	}
 	gap, holds := gapOf(key)
 	if holds && !v.Empty() {
 		if !media {
@@ -120,6 +123,21 @@ func (x *extractor) member(key string, v jsonscan.Value, media bool, depth int) 
 		}
 	default:
 	}
+}
+
+// ordinary reports whether a key is made of letters and underscores, with few digits.
+func ordinary(key string) bool {
+	count := 0
+	for i := range len(key) {
+		switch class := classes[key[i]]; {
+		case class&isDigit != 0:
+			count++
+		case class&(isLetter|isUnder) == 0:
+			return false
+		default:
+		}
+	}
+	return count < shortestPhone
 }
 
 // gapOf knows members that hold something other than text.
@@ -168,7 +186,17 @@ func (x *extractor) stringMember(key string, v jsonscan.Value, media bool) {
 		return
 	default:
 	}
-	x.text(v)
+	x.str(v, !says(key))
+}
+
+// says knows members that are what a message says; others stand beside it.
+func says(key string) bool {
+	switch key {
+	case "text", "content", "refusal", "thinking", "data", "output":
+		return true
+	default:
+		return false
+	}
 }
 
 // dataURL recognises a URL that holds encoded bytes, and says of what.

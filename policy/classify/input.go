@@ -52,8 +52,9 @@ type Part struct {
 	// Text is what the client wrote, without JSON's escapes. It must not be changed.
 	Text []byte
 
-	// apart: the text does not continue the part before it.
-	apart bool
+	// aside: the text is not part of what the message says in one piece: a name, a
+	// tool's arguments, a text that was decoded once more.
+	aside bool
 }
 
 // Input is what a classifier sees of a request. The zero value is an empty

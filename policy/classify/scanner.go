@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,6 +118,7 @@ type scanning struct {
 	scan   scan
 	fold   fold
 	starts []int // where each part begins in the joined text, of which origins tell
+	found  []hit // what was found in the joined text, by where it came from
 }
 
 // message judges one message.
@@ -136,6 +138,11 @@ func (s *Scanner) message(w *scanning, parts []Part, out *Result) {
 	}
 	s.report(w, w.scan.hits, out)
 	if len(parts) > 1 {
+		w.found = w.found[:0]
+		for _, h := range w.scan.hits {
+			w.found = append(w.found, hit{kind: h.kind, start: w.fold.origin(h.start)})
+		}
+		slices.SortFunc(w.found, byStart)
 		w.scan.hits = w.scan.hits[:0]
 		w.seams(parts)
 		w.scan.run(w.fold.text)
@@ -183,14 +190,14 @@ func (w *scanning) join(parts []Part) {
 // meets another: more than anything that is looked for.
 const seamBytes = 512
 
-// seams makes one text of where parts meet: without a line break, and of long
-// parts the ends only. starts keeps what join wrote.
+// seams makes one text of where parts meet that are said in one piece: without a
+// line break, and of long parts the ends only. starts keeps what join wrote.
 func (w *scanning) seams(parts []Part) {
 	w.fold.reset()
 	for i := range parts {
 		text, origin := parts[i].Text, w.starts[i]
-		if parts[i].apart {
-			w.fold.text = append(w.fold.text, '\n', '\n')
+		if parts[i].aside {
+			continue
 		}
 		if len(text) > 2*seamBytes {
 			w.fold.add(text[:seamBytes], origin)
@@ -202,17 +209,22 @@ func (w *scanning) seams(parts []Part) {
 	}
 }
 
-// crossing keeps the hits that lie on both sides of where two parts meet: the
-// others were found before.
+// crossing keeps the hits that lie on both sides of where two parts meet and were
+// not found before, as an address is to which the next part seems to add letters.
 func (w *scanning) crossing() []hit {
 	kept := w.scan.hits[:0]
 	for _, h := range w.scan.hits {
-		if w.place(h.start).Part != w.place(h.end-1).Part {
+		if w.place(h.start).Part == w.place(h.end-1).Part {
+			continue
+		}
+		if _, known := slices.BinarySearchFunc(w.found, hit{kind: h.kind, start: w.fold.origin(h.start)}, byStart); !known {
 			kept = append(kept, h)
 		}
 	}
 	return kept
 }
+
+func byStart(a, b hit) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.kind, b.kind)) }
 
 // place tells where a byte of the folded text came from.
 func (w *scanning) place(i int) Place {
