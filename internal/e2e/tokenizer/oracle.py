@@ -1,11 +1,13 @@
 """The Rust tokenizers as a filter: texts in, token ids out.
 
-    python oracle.py tokenizer.json
+    python oracle.py [tokenizer.json]
 
 Reads frames from standard input: the number of texts as a little-endian uint32, then for
 each its length, whether special tokens are to be added (one byte), and its UTF-8. Answers
 each frame with, for each text, the number of ids and the ids; 0xFFFFFFFF if the library
 raised an exception. The first answer, before any frame, is the library's version.
+A frame of 0xFFFFFFFF texts has the length and the name of a file instead, which is loaded
+for the frames after it; the answer is 0, or 1 if the library refuses the file.
 Truncation and padding of the file are switched off, as engines do.
 """
 import os
@@ -43,16 +45,30 @@ def answer(tok, texts):
     return b"".join(next(out[s]) for _, s in texts)
 
 
-def main():
-    tok = Tokenizer.from_file(sys.argv[1])
+def load(name):
+    tok = Tokenizer.from_file(name)
     tok.no_truncation()
     tok.no_padding()
+    return tok
+
+
+def main():
+    tok = load(sys.argv[1]) if len(sys.argv) > 1 else None
     stdin, stdout = sys.stdin.buffer, sys.stdout.buffer
     version = tokenizers.__version__.encode()
     stdout.write(struct.pack("<I", len(version)) + version)
     stdout.flush()
     while head := stdin.read(4):
         texts = []
+        if head == FAILED:
+            name = stdin.read(struct.unpack("<I", stdin.read(4))[0]).decode()
+            try:
+                tok, refused = load(name), 0
+            except BaseException:  # as in one
+                refused = 1
+            stdout.write(struct.pack("<I", refused))
+            stdout.flush()
+            continue
         for _ in range(struct.unpack("<I", head)[0]):
             n, special = struct.unpack("<IB", stdin.read(5))
             texts.append((stdin.read(n).decode(), bool(special)))

@@ -209,14 +209,21 @@ func (c *tokenizerConfig) finish(defaults []namedToken) {
 	c.collectExtra()
 }
 
-// collectExtra reads the further special tokens: a list, or an object by name.
+// collectExtra reads the further special tokens. The list of the older name counts where
+// the newer one has none: where that names tokens instead, there are both.
 func (c *tokenizerConfig) collectExtra() {
-	raw := c.Extra
-	if !isSet(raw) || string(bytes.TrimSpace(raw)) == "[]" || string(bytes.TrimSpace(raw)) == "{}" {
-		if isSet(c.Additional) {
-			raw = c.Additional
-		}
+	extra := bytes.TrimSpace(c.Extra)
+	empty := !isSet(extra) || string(extra) == "[]" || string(extra) == "{}"
+	if !empty || !isSet(c.Additional) {
+		c.addExtra(extra)
 	}
+	if empty || extra[0] == '{' {
+		c.addExtra(c.Additional)
+	}
+}
+
+// addExtra reads further special tokens: a list, or an object by name.
+func (c *tokenizerConfig) addExtra(raw json.RawMessage) {
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) == nil {
 		for _, item := range list {

@@ -82,6 +82,14 @@ func TestAddedTokens(t *testing.T) {
 		"same twice":         {`{"pad_token":"<y>","image_token":"<y>"}`, nil, `3 <x> s; 4 <y> s`},
 		"twice, other flags": {`{"pad_token":{"content":"<y>","single_word":true},"image_token":"<y>"}`, nil, ""},
 		"older name":         {`{"additional_special_tokens":["<y>"]}`, nil, `3 <x> s; 4 <y> s`},
+		"both names": {
+			`{"extra_special_tokens":{"image_token":"<i>"},"additional_special_tokens":["<y>"]}`, nil, `3 <x> s; 4 <i> s; 5 <y> s`,
+		},
+		"both as lists":   {`{"extra_special_tokens":["<i>"],"additional_special_tokens":["<y>"]}`, nil, `3 <x> s; 4 <i> s`},
+		"both, one empty": {`{"extra_special_tokens":{},"additional_special_tokens":["<y>"]}`, nil, `3 <x> s; 4 <y> s`},
+		"both, older null": {
+			`{"extra_special_tokens":{"image_token":"<i>"},"additional_special_tokens":null}`, nil, `3 <x> s; 4 <i> s`,
+		},
 		"reset": {
 			`{"eos_token":"<x>","added_tokens_decoder":{"3":{"content":"<x>","lstrip":true,"special":true}}}`, &blueprint{resets: true},
 			`3 <x> s`,

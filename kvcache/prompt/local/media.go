@@ -70,6 +70,16 @@ func llavaMedia() *mediaRules {
 	}
 }
 
+func glmMedia() *mediaRules {
+	const picture, film = "<|begin_of_image|>", "<|begin_of_video|>"
+	return &mediaRules{
+		shown:   [numMedia]string{image: picture + "<|image|><|end_of_image|>", video: film + "<|video|><|end_of_video|>"},
+		token:   [numMedia]string{image: "<|image|>", video: "<|video|>"},
+		named:   [numMedia]string{image: "image_token", video: "video_token"},
+		opening: []string{picture, film},
+	}
+}
+
 // mediaFamilies are the model types whose placeholders have been compared with
 // vLLM's.
 //
@@ -78,6 +88,13 @@ var mediaFamilies = map[string]*mediaRules{
 	"qwen2_vl": qwenMedia(), "qwen2_5_vl": qwenMedia(), "qwen3_vl": qwenMedia(), "qwen3_vl_moe": qwenMedia(),
 	"qwen3_5": qwenMedia(), "qwen3_5_moe": qwenMedia(),
 	"llava": llavaMedia(), "llava_next": llavaMedia(),
+	"internvl": {
+		shown: [numMedia]string{image: "<IMG_CONTEXT>", video: "<video>"},
+		token: [numMedia]string{image: "<IMG_CONTEXT>", video: "<video>"},
+		named: [numMedia]string{image: "context_image_token", video: "video_token"},
+	},
+	"llama4": {shown: [numMedia]string{image: "<|image|>"}, token: [numMedia]string{image: "<|image|>"}},
+	"glm4v":  glmMedia(), "glm4v_moe": glmMedia(),
 	"gemma3": {
 		shown: [numMedia]string{image: "<start_of_image>"}, token: [numMedia]string{image: "<start_of_image>"},
 		named: [numMedia]string{image: "boi_token"}, newlines: true,

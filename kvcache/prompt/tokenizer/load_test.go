@@ -124,6 +124,7 @@ func TestRefusedOrMalformed(t *testing.T) {
 		{"version", set("version", `"2.0"`), ErrUnsupported, "version", ""},
 		{"unknown part", set("shiny", `{}`), ErrUnsupported, "shiny", ""},
 		{"Precompiled", set("normalizer", `{"type":"Precompiled","precompiled_charsmap":"AA=="}`), ErrUnsupported, "normalizer", "Precompiled"},
+		{"nothing to prepend", set("normalizer", `{"type":"Prepend","prepend":""}`), ErrUnsupported, "normalizer", "Prepend"},
 		{"BertNormalizer in a sequence", set("normalizer", `{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"BertNormalizer"}]}`), ErrUnsupported, "normalizer.normalizers[1]", "BertNormalizer"},
 		{"normalizer without a type", set("normalizer", `{"prepend":"x"}`), ErrUnsupported, "normalizer", ""},
 		{"normalizer with an unknown field", set("normalizer", `{"type":"NFC","x":1}`), ErrUnsupported, "normalizer", "NFC"},

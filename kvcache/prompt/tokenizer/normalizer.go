@@ -64,7 +64,11 @@ func (l *loader) loadNormalizer(path string, v *jsontree.Value) error {
 	case "Strip":
 		n = strip{left: c.flag("strip_left"), right: c.flag("strip_right"), space: runeSet("rust:strip")}
 	case "Prepend":
-		n = prepend(c.text("prepend"))
+		text := c.text("prepend")
+		if text == "" { // the Rust code then loses track of what is where
+			c.refusef("nothing to prepend")
+		}
+		n = prepend(text)
 	case "ByteLevel":
 		n = byteLevelNormalizer{bpe.Alphabet()}
 	case "Replace":

@@ -26,9 +26,15 @@ type Oracle struct {
 	errs    bytes.Buffer
 }
 
-// Start runs script with python on a tokenizer file.
-func Start(python, script, file string) (*Oracle, error) {
-	o := &Oracle{cmd: exec.Command(python, script, file)} //nolint:gosec,noctx // Close ends it; what to run is the caller's choice
+// ErrRefused says that the library can't load a file.
+var ErrRefused = errors.New("oracle: the library refuses the file")
+
+// failed takes the place of a count.
+const failed = 1<<32 - 1
+
+// Start runs script with python on a tokenizer file, or on none until Load.
+func Start(python, script string, file ...string) (*Oracle, error) {
+	o := &Oracle{cmd: exec.Command(python, append([]string{script}, file...)...)} //nolint:gosec,noctx // Close ends it; what to run is the caller's choice
 	o.cmd.Stderr = &o.errs
 	in, err := o.cmd.StdinPipe()
 	if err != nil {
@@ -61,6 +67,25 @@ func (o *Oracle) Close() error {
 	return errors.Join(err, o.cmd.Wait())
 }
 
+// Load has it go on with another file.
+func (o *Oracle) Load(file string) error {
+	frame := binary.LittleEndian.AppendUint32(nil, failed)
+	frame = binary.LittleEndian.AppendUint32(frame, uint32(len(file)))
+	_, err := o.in.Write(append(frame, file...))
+	var refused uint32
+	if err == nil {
+		refused, err = o.uint32()
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %s", err, o.errs.String())
+	case refused != 0:
+		return ErrRefused
+	default:
+		return nil
+	}
+}
+
 // Ask returns the ids of each text; nil where the library failed.
 func (o *Oracle) Ask(items []Item) ([][]uint32, error) {
 	frame := binary.LittleEndian.AppendUint32(nil, uint32(len(items)))
@@ -81,7 +106,7 @@ func (o *Oracle) Ask(items []Item) ([][]uint32, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s", err, o.errs.String())
 		}
-		if n == 1<<32-1 {
+		if n == failed {
 			continue
 		}
 		ids := make([]uint32, n)
