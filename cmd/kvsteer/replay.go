@@ -149,7 +149,7 @@ func opened(name string, fn func(io.Reader) error) error {
 	if name == "-" {
 		return fn(os.Stdin)
 	}
-	f, err := os.Open(name)
+	f, err := os.Open(name) //nolint:gosec // the user names it
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func predictorNamed(name string) (kvsteer.Predictor, error) {
 	if name == "default" {
 		return p, nil
 	}
-	state, err := os.ReadFile(name)
+	state, err := os.ReadFile(name) //nolint:gosec // the user names it
 	if err != nil {
 		return nil, err
 	}

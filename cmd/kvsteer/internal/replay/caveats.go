@@ -36,6 +36,7 @@ type blindness struct {
 	features   int
 	relayed    int
 	waited     int
+	busy       int
 	lengthless int
 	priceless  int
 	names      []string // scratch
@@ -65,6 +66,9 @@ func (b *blindness) decision(v *verdict, c *Config) {
 	}
 	if b.scope != nil && b.ungathered(v) {
 		b.models++
+	}
+	if v.busy {
+		b.busy++
 	}
 	if c.Predictor == nil {
 		return
@@ -131,6 +135,8 @@ func (t *tally) caveats() []Caveat {
 		"is judged as if it alone were different, on what was cached and waiting at that time")
 	add("retries", uint64(t.retries), "decisions are later attempts: they are judged without the workers that had failed, "+
 		"which the replay might not have tried")
+	add("busy", uint64(b.busy), "requests were refused because all workers were busy, or for another reason that is no policy's: "+
+		"they count as refused again")
 	add("models", uint64(b.models), "decisions would have looked at models of which no candidate was recorded, "+
 		"not asked for then or not served: %s", list(b.modelNames))
 	add("headers", uint64(b.headers), "decisions were made again without the request's headers, which are not recorded; "+

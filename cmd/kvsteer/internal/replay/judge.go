@@ -35,10 +35,13 @@ type verdict struct {
 	kept      int
 	// prefill is whether another worker would compute the prompt.
 	prefill bool
+	// busy: the request was refused for a reason that no policy has a say in, such as
+	// that too many waited; then it is again.
+	busy bool
 }
 
-// decide judges d.
-func (j *judge) decide(d *kvsteer.Decision) verdict {
+// decide judges d. rejected is why it chose nobody, if it did.
+func (j *judge) decide(d *kvsteer.Decision, rejected string) verdict {
 	v := verdict{d: d, was: d.Chosen, is: -1}
 	j.fill(&j.round, d.Candidates, d)
 	if j.predictor != nil && len(d.Features) == len(d.Candidates) {
@@ -49,8 +52,13 @@ func (j *judge) decide(d *kvsteer.Decision) verdict {
 		j.prices.fill(j.round.Candidates, d)
 	}
 	j.choose(&j.round, d, false)
-	if len(j.round.Plan.Order) > 0 {
-		v.is = j.round.Plan.Order[0]
+	switch rejected {
+	case "", kvsteer.CodeRejectedByPolicy.String(), kvsteer.CodeNoCandidates.String():
+		if len(j.round.Plan.Order) > 0 {
+			v.is = j.round.Plan.Order[0]
+		}
+	default:
+		v.was, v.busy = -1, true
 	}
 	v.candidates, v.plan = j.round.Candidates, &j.round.Plan
 	if p := d.Prefill; p != nil {

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -58,7 +59,7 @@ func ReadPrices(r io.Reader) (*Prices, error) {
 		p.table[name] = one
 	}
 	if len(p.table) == 0 {
-		return nil, fmt.Errorf("no entry has an input_cost_per_token")
+		return nil, errors.New("no entry has an input_cost_per_token")
 	}
 	return p, nil
 }

@@ -56,7 +56,7 @@ func (r *Report) sameness() string {
 	if r.Recorded[r.Version] == r.Decisions {
 		same = "as recorded"
 	} else if n := r.Recorded[r.Version]; n > 0 {
-		same = fmt.Sprintf("the same for %s", plural(n, "decision"))
+		same = "the same for " + plural(n, "decision")
 	}
 	return fmt.Sprintf(" (version %s, %s)", r.Version, same)
 }

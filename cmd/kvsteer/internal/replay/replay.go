@@ -106,7 +106,7 @@ func (r *Replay) entry(e *record.Entry) error {
 		if r.cfg.Policy == nil && d.Rule != policy.DefaultRule {
 			return fmt.Errorf("%w: decision %d was made by the rule %q", ErrPolicyNeeded, d.ID, d.Rule)
 		}
-		v := r.judge.decide(d)
+		v := r.judge.decide(d, e.Rejected)
 		t.decision(&v, e)
 		r.await(&v)
 	}

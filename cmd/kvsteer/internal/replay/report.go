@@ -141,22 +141,22 @@ func (r *Replay) Report() *Report {
 }
 
 // rules lists every rule that decided or would.
-func (out *Report) rules(t *tally) {
+func (r *Report) rules(t *tally) {
 	all := map[rule]bool{}
-	for r := range t.rules {
-		all[r] = true
+	for one := range t.rules {
+		all[one] = true
 	}
-	for r := range t.hits {
-		all[r] = true
+	for one := range t.hits {
+		all[one] = true
 	}
-	for r := range all {
-		row := RuleRow{Policy: r.policy, Rule: r.name, Now: t.hits[r]}
-		if g := t.rules[r]; g != nil {
+	for one := range all {
+		row := RuleRow{Policy: one.policy, Rule: one.name, Now: t.hits[one]}
+		if g := t.rules[one]; g != nil {
 			row.Before, row.Changes = g.decisions, g.changes()
 		}
-		out.Rules = append(out.Rules, row)
+		r.Rules = append(r.Rules, row)
 	}
-	slices.SortFunc(out.Rules, func(a, b RuleRow) int {
+	slices.SortFunc(r.Rules, func(a, b RuleRow) int {
 		return cmp.Or(
 			cmp.Compare(max(b.Before, b.Now), max(a.Before, a.Now)),
 			cmp.Compare(a.Policy, b.Policy), cmp.Compare(a.Rule, b.Rule),

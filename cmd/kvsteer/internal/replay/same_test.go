@@ -60,7 +60,7 @@ func TestTheSameChangesNothing(t *testing.T) {
 			require.Equal(t, r.RejectedBefore, r.RejectedNow)
 			require.Len(t, r.Tenants, 4)
 			if p := r.Prediction; p != nil {
-				require.Equal(t, p.BeforeError, p.NowError, "the same predictions")
+				require.InDelta(t, p.BeforeError, p.NowError, 1e-9, "the same predictions")
 				require.Greater(t, p.Requests, 50)
 			} else {
 				require.True(t, c.predictor == nil || c.relays)
