@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -100,7 +102,8 @@ func TestSimulateRefuses(t *testing.T) {
 	}{
 		"flag":        {[]string{"-nonsense"}, exitUsage, "nonsense"},
 		"argument":    {[]string{"x"}, exitUsage, `"x"`},
-		"rule":        {[]string{"-rules", "best", "-rate", "1"}, exitFailed, "best"},
+		"rule":        {[]string{"-rules", "best", "-rate", "1"}, exitFailed, `"best"; there are random, round-robin`},
+		"more rules":  {[]string{"-rules", "best", "-rate", "1"}, exitFailed, "bound-fifo, kvsteer-queue"},
 		"file":        {[]string{"-workload", "no-such-file"}, exitFailed, "neither a name nor a file"},
 		"fleet":       {[]string{"-fleet", "no-such-file"}, exitFailed, "fleet"},
 		"concurrency": {[]string{"-concurrency", "4,x"}, exitFailed, "x"},
@@ -108,6 +111,12 @@ func TestSimulateRefuses(t *testing.T) {
 		"repeat":      {[]string{"-rate", "1", "-repeat", "0"}, exitFailed, "-repeat"},
 		"workers":     {[]string{"-rate", "1", "-workers", "0"}, exitFailed, "-workers"},
 		"arrivals":    {nil, exitFailed, "a rate or a concurrency"},
+		"roles":       {[]string{"-workers", "3", "-prefill-workers", "2", "-decode-workers", "2"}, exitFailed, "-prefill-workers"},
+		"no decoder":  {[]string{"-rate", "1", "-workers", "2", "-prefill-workers", "2"}, exitFailed, "some must decode"},
+		"role rules":  {[]string{"-rules", "bound", "-prefill-workers", "1"}, exitFailed, "bound knows no workers of separate roles"},
+		"failures":    {[]string{"-failures", "2"}, exitUsage, "-failures"},
+		"loss":        {[]string{"-event-loss", "NaN"}, exitUsage, "-event-loss"},
+		"warmup":      {[]string{"-warmup", "-1s"}, exitUsage, "warmup"},
 	} {
 		code, _, errs := runCommand(t, c.args...)
 		require.Equal(t, c.code, code, name)
@@ -116,6 +125,87 @@ func TestSimulateRefuses(t *testing.T) {
 	code, _, errs := runCommand(t, "-h")
 	require.Equal(t, exitOK, code)
 	require.Contains(t, errs, "simulation, not a measurement")
+	require.NotContains(t, errs, "-1ns")
+	for _, workload := range []string{"shared-prefix", "multi-turn", "control", "hot-prefix", "agents", "long-prompts"} {
+		require.Contains(t, errs, workload)
+	}
+}
+
+// The examples of the help do what they say, with less load.
+func TestSimulateExamples(t *testing.T) {
+	_, _, help := runCommand(t, "-h")
+	_, examples, _ := strings.Cut(help, "Examples:")
+	examples, _, _ = strings.Cut(examples, "Flags:")
+	_, fleet, _ := strings.Cut(help, "can be left out:")
+	fleet, _, _ = strings.Cut(fleet, "A worker with the role")
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "fleet.yaml"), []byte(fleet), 0o600))
+	trace, err := os.ReadFile(sampleTrace)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "trace.jsonl"), trace, 0o600))
+	t.Chdir(dir)
+	n := 0
+	for line := range strings.Lines(examples) {
+		args := strings.Fields(line)
+		if len(args) == 0 {
+			continue
+		}
+		n++
+		require.Equal(t, []string{"kvsteer", "simulate"}, args[:2])
+		args = append(args[2:], "-duration", "10s")
+		code, out, errs := runCommand(t, args...)
+		require.Equal(t, exitOK, code, "%s: %s", line, errs)
+		require.Contains(t, out, "kvsteer")
+	}
+	require.Greater(t, n, 3)
+	plots, err := filepath.Glob(filepath.Join(dir, "out", "*.svg"))
+	require.NoError(t, err)
+	require.Len(t, plots, 3*2+1)
+}
+
+// By default all rules that know roles are compared.
+func TestSimulateRoles(t *testing.T) {
+	code, out, errs := runCommand(t, "-workload", "long-prompts", "-rate", "3", "-duration", "40s", "-workers", "4", "-prefill-rate", "20000",
+		"-prefill-workers", "2", "-decode-workers", "2", "-transfer-rate", "50000", "-failures", "0.05")
+	require.Equal(t, exitOK, code, errs)
+	require.Contains(t, out, "two workers %")
+	require.Contains(t, out, "failed %")
+	for _, name := range []string{"round-robin", "sglang", "llm-d", "dynamo", "kvsteer"} {
+		require.Contains(t, out, name+" ")
+	}
+	table := out[strings.Index(out, "router"):]
+	require.NotContains(t, table, "bound")
+	require.NotContains(t, table, "lowest-ttft")
+	code, out, errs = runCommand(t, "-rate", "1", "-duration", "20s", "-failures", "0.05")
+	require.Equal(t, exitOK, code, errs)
+	table = out[strings.Index(out, "router"):]
+	require.NotContains(t, table, "bound")
+	require.Contains(t, table, "lowest-ttft")
+	require.NotContains(t, table, "two workers")
+}
+
+// The bar moves while a simulation is under way, and is gone at the end.
+func TestBar(t *testing.T) {
+	var b bytes.Buffer
+	x := newBar(io.Discard, 2, time.Minute)
+	require.Nil(t, x.w, "no terminal")
+	x.w = &b
+	progress, done := x.run()
+	progress(6 * time.Second)
+	require.Contains(t, b.String(), "   5%, 0 of 2 runs")
+	before := b.Len()
+	progress(6*time.Second + time.Millisecond)
+	require.Equal(t, before, b.Len(), "nothing has changed")
+	progress(time.Hour)
+	require.Contains(t, b.String(), "  50%, 0 of 2 runs", "no more than all of it")
+	done()
+	require.Contains(t, b.String(), "  50%, 1 of 2 runs")
+	x.done()
+	require.True(t, strings.HasSuffix(b.String(), " \r"))
+	before = b.Len()
+	progress(0)
+	x.done()
+	require.Equal(t, before, b.Len())
 }
 
 func TestSimulateGrid(t *testing.T) {

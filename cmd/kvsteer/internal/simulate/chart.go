@@ -13,7 +13,8 @@ import (
 type Series struct {
 	Name string
 	X, Y []float64
-	// Bold draws it thicker, and over the others; Dashed is for what is no rule.
+	// Bold draws it thicker, and over the others; Dashed over that too, for what is no
+	// rule. Not both.
 	Bold, Dashed bool
 }
 
@@ -140,10 +141,10 @@ func (c *Chart) WriteSVG(w io.Writer) error {
 		fmt.Fprintf(&b, `<path d="M%d %.1f H%d" stroke="#ddd" fill="none"/>`+"\n", plotLeft, y.at(v), plotLeft+plotWidth)
 		text(&b, plotLeft-8, y.at(v)+4, "end", fmt.Sprintf("%.3g", v))
 	}
-	for _, bold := range [...]bool{false, true} {
+	for _, layer := range [...]Series{{}, {Bold: true}, {Dashed: true}} { // what may lie under another shows through it
 		for i := range c.Series {
-			if c.Series[i].Bold == bold {
-				c.Series[i].draw(&b, i, &x, &y)
+			if l := &c.Series[i]; l.Bold == layer.Bold && l.Dashed == layer.Dashed {
+				l.draw(&b, i, &x, &y)
 			}
 		}
 	}
