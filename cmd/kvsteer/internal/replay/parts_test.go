@@ -116,10 +116,10 @@ func TestDeltas(t *testing.T) {
 	m.add(func(d *kvsteer.Decision) { d.Chosen = 1 }) // goes there already
 	r := again(t, replay.Config{Policy: onB{}, Top: 2}, m.log())
 	require.Equal(t, 10, r.Changed)
-	require.InDelta(t, 1000.0/11, r.ChangedPct, 1e-9)
-	require.Equal(t, &replay.Delta{Decisions: 11, MeanMS: 450.0 / 11, P50MS: 40, P90MS: 80}, r.TTFT)
+	require.InDelta(t, 90.909, r.ChangedPct, 1e-9)
+	require.Equal(t, &replay.Delta{Decisions: 11, MeanMS: 40.909, P50MS: 40, P90MS: 80}, r.TTFT)
 	require.Equal(t, &replay.Delta{Decisions: 10, MeanMS: 45, P50MS: 40, P90MS: 80}, r.ChangedTTFT)
-	require.InDelta(t, 200.0/11, r.OthersMS, 1e-9)
+	require.InDelta(t, 18.182, r.OthersMS, 1e-9)
 	require.Equal(t, []replay.MoveRow{{From: policy.DefaultRule, To: "on b", Decisions: 11}}, r.Moves)
 	require.Len(t, r.Top, 2)
 	require.Equal(t, []uint64{10, 9}, []uint64{r.Top[0].Decision, r.Top[1].Decision}, "those that differ most")
@@ -295,4 +295,24 @@ func TestSeveralFiles(t *testing.T) {
 	require.Equal(t, 2, report.Runs)
 	require.Equal(t, &replay.Cost{Requests: 2, BeforeUSD: 300, NowUSD: 300}, report.Cost)
 	require.Equal(t, report, r.Report(), "again")
+}
+
+// The most different decisions are of all kinds: a thousand that are alike do not hide
+// the one that is not.
+func TestTopHasEveryKind(t *testing.T) {
+	m := newMade(t, record.Options{})
+	for range 20 {
+		m.rec.OnRejection(&kvsteer.Decision{Chosen: -1, Attempt: 1, Rule: "old", Candidates: m.add(nil).Candidates}, nil)
+	}
+	small := m.add(func(d *kvsteer.Decision) {
+		d.Rule, d.Candidates[1].PredictedTTFT = "other", 101*time.Millisecond
+	})
+	r := again(t, replay.Config{Policy: onB{}, Top: 5}, m.log())
+	require.Equal(t, 41, r.Changed)
+	require.Len(t, r.Top, 5)
+	got := []uint64{}
+	for _, d := range r.Top {
+		got = append(got, d.Decision)
+	}
+	require.Equal(t, []uint64{0, 1, small.ID, 0, 2}, got)
 }

@@ -112,13 +112,15 @@ func (r *Replay) Report() *Report {
 		Files: t.files, Runs: len(t.runs), Policy: r.cfg.PolicyName, Predictor: r.cfg.PredictorName, Recorded: t.versions,
 		Decisions: t.all.decisions, Requests: t.all.decisions - t.retries, Retries: t.retries, Outcomes: t.outcomes,
 		Changes: t.all.changes(), Models: t.models, Prefill: t.prefill, Waits: t.waits,
-		Rules: []RuleRow{}, Moves: []MoveRow{}, Tenants: []TenantRow{}, Top: []Different{}, Caveats: t.caveats(),
+		Rules: []RuleRow{}, Moves: []MoveRow{}, Tenants: []TenantRow{}, Top: t.top.top(), Caveats: t.caveats(),
 	}
 	if set, ok := r.judge.policy.(interface{ Version() string }); ok {
 		out.Version = set.Version()
 	}
 	if n := len(t.againErrors); n > 0 {
-		out.Prediction = &Prediction{n, percent * quantile(t.recordedErrors, half), percent * quantile(t.againErrors, half)}
+		out.Prediction = &Prediction{
+			n, rounded(percent*quantile(t.recordedErrors, half), milli), rounded(percent*quantile(t.againErrors, half), milli),
+		}
 	}
 	out.rules(t)
 	for m, n := range t.moves {
@@ -134,9 +136,6 @@ func (r *Replay) Report() *Report {
 		out.Tenants = append(out.Tenants, TenantRow{name, g.decisions, g.changes()})
 	}
 	slices.SortStableFunc(out.Tenants, func(a, b TenantRow) int { return cmp.Compare(b.Decisions, a.Decisions) })
-	for _, one := range t.top.list {
-		out.Top = append(out.Top, one.what)
-	}
 	return out
 }
 
@@ -168,6 +167,8 @@ const (
 	percent = 100
 	half    = 0.5
 	most    = 0.9
+	milli   = 1e3
+	nano    = 1e9
 )
 
 func (g *group) changes() Changes {
@@ -177,13 +178,13 @@ func (g *group) changes() Changes {
 		TTFT: deltaOf(g.deltas), ChangedTTFT: deltaOf(g.changedDeltas),
 	}
 	if g.decisions > 0 {
-		c.ChangedPct = percent * float64(g.changed) / float64(g.decisions)
+		c.ChangedPct = rounded(percent*float64(g.changed)/float64(g.decisions), milli)
 	}
 	if n := len(g.deltas); n > 0 {
-		c.OthersMS = g.others / float64(n)
+		c.OthersMS = rounded(g.others/float64(n), milli)
 	}
 	if g.costed > 0 {
-		c.Cost = &Cost{g.costed, g.costBefore, g.costNow, g.costNow - g.costBefore}
+		c.Cost = &Cost{g.costed, rounded(g.costBefore, nano), rounded(g.costNow, nano), rounded(g.costNow-g.costBefore, nano)}
 	}
 	return c
 }
@@ -198,8 +199,11 @@ func deltaOf(v []float64) *Delta {
 	for _, x := range v {
 		sum += x
 	}
-	return &Delta{len(v), sum / float64(len(v)), mid, high}
+	return &Delta{len(v), rounded(sum/float64(len(v)), milli), rounded(mid, milli), rounded(high, milli)}
 }
+
+// rounded cuts off what machines may compute differently, and nobody reads.
+func rounded(x, unit float64) float64 { return math.Round(x*unit) / unit }
 
 // quantile is the least of v that a share q of them does not exceed. It sorts v.
 func quantile(v []float64, q float64) float64 {

@@ -32,6 +32,8 @@ type scene struct {
 	role     func(i int) fleet.Role
 	targets  bool
 	record   record.Options
+	// step is how far the clock goes from one request to the next; 0: it is real.
+	step time.Duration
 }
 
 var (
@@ -54,6 +56,12 @@ func (s scene) run(t *testing.T) []byte {
 	f, err := fleet.New(fleet.Options{Discoverer: fleet.Static(workers...), ProbeTimeout: 20 * time.Second, UnhealthyAfter: 50})
 	require.NoError(t, err)
 	defer f.Close()
+	now := time.Now()
+	if s.step > 0 {
+		clock := func() time.Time { return now }
+		s.record.Now = clock
+		s.options = append(s.options, kvsteer.WithClock(clock))
+	}
 	var log bytes.Buffer
 	s.record.Buffer = 1 << 14
 	rec, err := record.New(&log, s.record)
@@ -74,6 +82,7 @@ func (s scene) run(t *testing.T) []byte {
 		sel.Done(kvsteer.Usage{Uncached: sel.Decision().PromptTokens, Output: 50 + rng.IntN(100), Known: true})
 	}
 	for i := range s.requests {
+		now = now.Add(s.step)
 		req := s.request(i, rng)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		sel, err := router.Select(ctx, req)

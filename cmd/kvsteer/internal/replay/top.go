@@ -22,19 +22,31 @@ type Different struct {
 	Words   string  `json:"words"`
 }
 
-// ranking keeps the decisions that differ most: those with nobody on one side first,
-// then by how much the predicted TTFT differs, then the earlier.
+// ranking keeps, of each kind of change, the decisions that differ most: by how much
+// the predicted TTFT differs, the earlier first.
 type ranking struct {
-	most int
-	file string
-	list []ranked
-	seen int
+	most  int
+	file  string
+	kinds map[change][]ranked
+	seen  int
+}
+
+// change is a kind: from one rule to another, from or to nobody.
+type change struct {
+	move
+
+	fromNobody, toNobody bool
 }
 
 type ranked struct {
 	weight float64
 	order  int
 	what   Different
+}
+
+// before orders decisions of a kind, and kinds by their first.
+func before(a, b ranked) int {
+	return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.order, b.order))
 }
 
 func (r *ranking) add(v *verdict, line int) {
@@ -44,19 +56,42 @@ func (r *ranking) add(v *verdict, line int) {
 	r.seen++
 	one := ranked{weight: math.Inf(1), order: r.seen, what: Different{Decision: v.d.ID, File: r.file, Line: line}}
 	if v.was >= 0 && v.is >= 0 {
-		one.what.DeltaMS = float64(v.delta()) / millisecond
+		one.what.DeltaMS = rounded(float64(v.delta())/millisecond, milli)
 		one.weight = math.Abs(one.what.DeltaMS)
 	}
-	before := func(a, b ranked) int {
-		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.order, b.order))
-	}
-	if len(r.list) >= r.most && before(one, r.list[len(r.list)-1]) > 0 {
+	kind := change{move{rule{v.d.Policy, v.d.Rule}, rule{v.plan.Policy, v.plan.Rule}}, v.was < 0, v.is < 0}
+	list := r.kinds[kind]
+	if len(list) >= r.most && before(one, list[len(list)-1]) > 0 {
 		return
 	}
 	one.what.Words = v.words()
-	at, _ := slices.BinarySearchFunc(r.list, one, before)
-	r.list = slices.Insert(r.list, at, one)
-	r.list = r.list[:min(len(r.list), r.most)]
+	at, _ := slices.BinarySearchFunc(list, one, before)
+	list = slices.Insert(list, at, one)
+	if r.kinds == nil {
+		r.kinds = map[change][]ranked{}
+	}
+	r.kinds[kind] = list[:min(len(list), r.most)]
+}
+
+// top lists the first of each kind, then the second of each, and so on.
+func (r *ranking) top() []Different {
+	out := []Different{}
+	for depth := 0; len(out) < r.most; depth++ {
+		var level []ranked
+		for _, list := range r.kinds {
+			if depth < len(list) {
+				level = append(level, list[depth])
+			}
+		}
+		if len(level) == 0 {
+			break
+		}
+		slices.SortFunc(level, before)
+		for _, one := range level[:min(len(level), r.most-len(out))] {
+			out = append(out, one.what)
+		}
+	}
+	return out
 }
 
 // words tells a verdict.
