@@ -34,8 +34,7 @@ type verdict struct {
 
 const (
 	bitsPerState = 2
-	// mostTags is how many tags of one classifier a verdict has room for. One that
-	// has more is asked each time.
+	// mostTags is how many tags of one classifier a verdict has room for.
 	mostTags = 64 / bitsPerState
 	// What an entry of a map takes, and what a finding and a place in it take beyond
 	// that, in bytes. They are measured on 64 bits.

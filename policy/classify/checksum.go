@@ -18,39 +18,39 @@ func luhn(digits []byte) bool {
 	return sum%10 == 0
 }
 
-// dihedral is the multiplication of the symmetries of a pentagon, and shuffles the
-// powers of the permutation, of Verhoeff's check.
-var ( //nolint:gochecknoglobals // immutable tables
-	dihedral = func() (t [10][10]byte) {
-		for a := range 10 {
-			for b := range 10 {
-				switch { // 0 to 4 are turns, 5 to 9 are reflections
-				case a < 5 && b < 5:
-					t[a][b] = byte((a + b) % 5)
-				case a < 5:
-					t[a][b] = byte((a+b)%5 + 5)
-				case b < 5:
-					t[a][b] = byte((a-b+5)%5 + 5)
-				default:
-					t[a][b] = byte((a - b + 5) % 5)
-				}
+// dihedral is the multiplication of the symmetries of a pentagon, on which
+// Verhoeff's check rests: 0 to 4 are turns, 5 to 9 are reflections.
+var dihedral = func() (t [10][10]byte) { //nolint:gochecknoglobals // an immutable table
+	for a := range 10 {
+		for b := range 10 {
+			switch {
+			case a < 5 && b < 5:
+				t[a][b] = byte((a + b) % 5)
+			case a < 5:
+				t[a][b] = byte((a+b)%5 + 5)
+			case b < 5:
+				t[a][b] = byte((a-b+5)%5 + 5)
+			default:
+				t[a][b] = byte((a - b + 5) % 5)
 			}
 		}
-		return t
-	}()
-	shuffles = func() (t [8][10]byte) {
-		once := [10]byte{1, 5, 7, 6, 2, 8, 3, 0, 9, 4}
+	}
+	return t
+}()
+
+// shuffles are the powers of that check's permutation.
+var shuffles = func() (t [8][10]byte) { //nolint:gochecknoglobals // an immutable table
+	once := [10]byte{1, 5, 7, 6, 2, 8, 3, 0, 9, 4}
+	for i := range 10 {
+		t[0][i] = byte(i)
+	}
+	for k := 1; k < len(t); k++ {
 		for i := range 10 {
-			t[0][i] = byte(i)
+			t[k][i] = once[t[k-1][i]]
 		}
-		for k := 1; k < len(t); k++ {
-			for i := range 10 {
-				t[k][i] = once[t[k-1][i]]
-			}
-		}
-		return t
-	}()
-)
+	}
+	return t
+}()
 
 // verhoeff is the check that Aadhaar numbers end with.
 func verhoeff(digits []byte) bool {

@@ -24,7 +24,7 @@ type Classifier interface {
 
 // MessageClassifier is a [Classifier] that judges each message from its own texts
 // alone: a tag is present in a request if it is in any of its messages. A [Set]
-// asks it about each message once and remembers the answer.
+// asks it about each message once and remembers the answer. It has at most 32 tags.
 type MessageClassifier interface {
 	Classifier
 	// ClassifyMessages judges each of several messages. out has as many elements as

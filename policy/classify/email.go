@@ -60,7 +60,6 @@ func isLocal(c byte) bool {
 func (s *scan) domain(j int) (end int, ok bool) {
 	i, label := j, j // label is where the last label begins
 	dots := 0
-	end = j
 	for ; i < len(s.text) && i-j < longestDomain; i++ {
 		c := s.text[i]
 		if c == '.' {

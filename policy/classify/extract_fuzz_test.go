@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"bytes"
 	"encoding/json"
 	"testing"
 
@@ -70,16 +71,7 @@ func holdsNested(in *Input, text string) bool {
 		return false
 	}
 	for _, p := range in.Parts {
-		if p.aside && len(p.Text) >= len(text) && (containsText(p.Text, []byte(text)) || containsText(p.Text, want)) {
-			return true
-		}
-	}
-	return false
-}
-
-func containsText(text, what []byte) bool {
-	for i := 0; i+len(what) <= len(text); i++ {
-		if string(text[i:i+len(what)]) == string(what) {
+		if p.aside && len(p.Text) >= len(text) && (bytes.Contains(p.Text, []byte(text)) || bytes.Contains(p.Text, want)) {
 			return true
 		}
 	}

@@ -13,7 +13,8 @@ import (
 const HeaderTags = "X-Kvsteer-Tags"
 
 // errHeader: whoever writes the header must be mended.
-var errHeader = errors.New(`the header must be a list such as "pii-detected=absent, legal=present"; the states are present, absent and unknown`)
+var errHeader = errors.New("the header must be a list such as \"pii-detected=absent, legal=present\"; " +
+	"the states are present, absent and unknown")
 
 // Header takes tags from a header that a gateway in front set:
 //

@@ -221,7 +221,7 @@ func (s *scan) groupedCard(n *number) int {
 	if n.n < fewest {
 		return 0
 	}
-	groups := 0
+	var groups int
 	switch {
 	case n.shaped(4, 6, 5), n.shaped(4, 6, 4):
 		groups = 3
@@ -379,8 +379,8 @@ func (s *scan) cpf(n *number) int {
 			!s.phoned(n.start, true) {
 			return s.hit(cpf, n.start, n.end[0])
 		}
-	case n.shaped(3, 3, 3, 2) && (n.sep[1] == '.' || n.sep[1] == ' ') && n.sep[2] == n.sep[1] && (n.sep[3] == '-' || n.sep[3] == '/' || n.sep[3] == n.sep[1]):
-		if cpfValid(n.digits[:size]) && s.alone(n, 4) {
+	case n.shaped(3, 3, 3, 2) && (n.sep[1] == '.' || n.sep[1] == ' ') && n.sep[2] == n.sep[1]:
+		if last := n.sep[3]; (last == '-' || last == '/' || last == n.sep[1]) && cpfValid(n.digits[:size]) && s.alone(n, 4) {
 			return s.hit(cpf, n.start, n.end[3])
 		}
 	default:

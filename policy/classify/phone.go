@@ -79,13 +79,13 @@ func countryNumber(digits []byte, grouped bool) bool {
 		return false
 	}
 	within := func(least, most int) bool { return n >= least && n <= most }
-	switch two := digits[0]*10 + digits[1]; {
-	case digits[0] == 1:
+	switch digits[0] {
+	case 1:
 		return n == 11 && digits[1] >= 2
-	case digits[0] == 7:
+	case 7:
 		return n == 11
 	default:
-		switch two {
+		switch two := digits[0]*10 + digits[1]; two {
 		case 33, 34, 48, 61, 27:
 			return n == 11
 		case 91, 90, 98, 63:
@@ -186,8 +186,9 @@ func (d *dialled) plausible() bool {
 	if d.n < shortestPhone {
 		return false
 	}
+	first, second, third := d.size[0], d.size[1], d.size[2]
 	switch {
-	case d.groups == 3 && d.size[0] == 4 && d.size[1] <= 2 && d.size[2] <= 2, d.groups == 3 && d.size[0] <= 2 && d.size[1] <= 2 && d.size[2] == 4:
+	case d.groups == 3 && second <= 2 && (first == 4 && third <= 2 || first <= 2 && third == 4):
 		return d.seps[1] == ' ' && d.seps[2] == ' '
 	case d.groups == 4 && d.seps[1] == '.' && d.seps[2] == '.' && d.seps[3] == '.':
 		return d.size[3] == 4

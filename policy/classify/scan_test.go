@@ -53,6 +53,9 @@ func TestWorkIsLinear(t *testing.T) {
 }
 
 func TestScanAllocatesNothing(t *testing.T) {
+	if raced {
+		t.Skip("pools forget at random")
+	}
 	s := scanner(t, ScannerOptions{})
 	for _, kind := range []string{"english", "code", "chinese", "table"} {
 		messages := []Input{{Parts: []Part{{Text: []byte(clean(kind))}}}}
@@ -163,10 +166,10 @@ func TestWhatCannotBeReadIsUnknown(t *testing.T) {
 	}
 	all := scanner(t, ScannerOptions{})
 	image := `{"messages":[{"role":"user","content":[{"type":"text","text":"%"},{"type":"image_url","image_url":{"url":"data:image/png;base64,AA=="}}]}]}`
-	clear := extract(t, prompt.Chat, strings.Replace(image, "%", "what is this?", 1))
-	require.Equal(t, policy.TagUnknown, state(all, clear))
-	require.Equal(t, policy.TagAbsent, state(scanner(t, ScannerOptions{Ignore: GapMedia}), clear))
-	require.Equal(t, policy.TagUnknown, state(scanner(t, ScannerOptions{Ignore: GapAudio}), clear))
+	clean := extract(t, prompt.Chat, strings.Replace(image, "%", "what is this?", 1))
+	require.Equal(t, policy.TagUnknown, state(all, clean))
+	require.Equal(t, policy.TagAbsent, state(scanner(t, ScannerOptions{Ignore: GapMedia}), clean))
+	require.Equal(t, policy.TagUnknown, state(scanner(t, ScannerOptions{Ignore: GapAudio}), clean))
 	require.Equal(t, policy.TagPresent, state(all, extract(t, prompt.Chat, strings.Replace(image, "%", "a@b.example", 1))))
 
 	var cut Input

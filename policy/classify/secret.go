@@ -3,6 +3,7 @@ package classify
 import (
 	"bytes"
 	"encoding/base64"
+	"strings"
 )
 
 // token is how the secrets of an issuer are written.
@@ -20,43 +21,17 @@ type token struct {
 // longestToken bounds tokens of no fixed length.
 const longestToken = 400
 
-// tokensOf lists what begins with a letter. Longer prefixes come first.
-func tokensOf(first byte) []token { //nolint:funlen // a table
-	switch first {
-	case 'A':
-		return awsTokens[:]
-	case 'g':
-		return gTokens[:]
-	case 'G':
-		return oauthTokens[:]
-	case 'x':
-		return slackTokens[:]
-	case 's':
-		return sTokens[:]
-	case 'r':
-		return rTokens[:]
-	case 'w':
-		return webhookTokens[:]
-	case 'h':
-		return hfTokens[:]
-	case 'n':
-		return npmTokens[:]
-	case 'p':
-		return pypiTokens[:]
-	default:
-		return nil
-	}
-}
-
-var ( //nolint:gochecknoglobals // immutable tables
-	awsTokens = [...]token{
+// tokens has, for each letter, the tokens that begin with it. Longer prefixes come
+// first.
+var tokens = [...][]token{ //nolint:gochecknoglobals // an immutable table
+	'A': {
 		{prefix: "AKIA", kind: awsKey, least: 16, most: 16, plain: true},
 		{prefix: "ASIA", kind: awsKey, least: 16, most: 16, plain: true},
 		{prefix: "ABIA", kind: awsKey, least: 16, most: 16, plain: true},
 		{prefix: "ACCA", kind: awsKey, least: 16, most: 16, plain: true},
 		{prefix: "AIza", kind: google, least: 35, most: 35, dashed: true},
-	}
-	gTokens = [...]token{
+	},
+	'g': {
 		{prefix: "github_pat_", kind: gitHub, least: 36, most: 255},
 		{prefix: "ghp_", kind: gitHub, least: 36, most: 255, plain: true},
 		{prefix: "gho_", kind: gitHub, least: 36, most: 255, plain: true},
@@ -64,9 +39,11 @@ var ( //nolint:gochecknoglobals // immutable tables
 		{prefix: "ghs_", kind: gitHub, least: 36, most: 255, plain: true},
 		{prefix: "ghr_", kind: gitHub, least: 36, most: 255, plain: true},
 		{prefix: "glpat-", kind: gitLab, least: 20, most: longestToken, dashed: true},
-	}
-	oauthTokens = [...]token{{prefix: "GOCSPX-", kind: google, least: 28, most: 28, dashed: true}}
-	slackTokens = [...]token{
+	},
+	'G': {
+		{prefix: "GOCSPX-", kind: google, least: 28, most: 28, dashed: true},
+	},
+	'x': {
 		{prefix: "xoxb-", kind: slack, least: 20, most: longestToken, dashed: true},
 		{prefix: "xoxp-", kind: slack, least: 20, most: longestToken, dashed: true},
 		{prefix: "xoxa-", kind: slack, least: 20, most: longestToken, dashed: true},
@@ -74,8 +51,8 @@ var ( //nolint:gochecknoglobals // immutable tables
 		{prefix: "xoxs-", kind: slack, least: 20, most: longestToken, dashed: true},
 		{prefix: "xoxe-", kind: slack, least: 20, most: longestToken, dashed: true},
 		{prefix: "xapp-", kind: slack, least: 20, most: longestToken, dashed: true},
-	}
-	sTokens = [...]token{
+	},
+	's': {
 		{prefix: "sk-ant-", kind: anthropic, least: 32, most: longestToken, dashed: true},
 		{prefix: "sk-proj-", kind: openAI, least: 32, most: longestToken, dashed: true},
 		{prefix: "sk-svcacct-", kind: openAI, least: 32, most: longestToken, dashed: true},
@@ -84,16 +61,24 @@ var ( //nolint:gochecknoglobals // immutable tables
 		{prefix: "sk-", kind: openAI, least: 32, most: longestToken, plain: true},
 		{prefix: "sk_live_", kind: stripe, least: 16, most: 255, plain: true},
 		{prefix: "sk_test_", kind: stripe, least: 16, most: 255, plain: true},
-	}
-	rTokens = [...]token{
+	},
+	'r': {
 		{prefix: "rk_live_", kind: stripe, least: 16, most: 255, plain: true},
 		{prefix: "rk_test_", kind: stripe, least: 16, most: 255, plain: true},
-	}
-	webhookTokens = [...]token{{prefix: "whsec_", kind: stripe, least: 32, most: 255, plain: true}}
-	hfTokens      = [...]token{{prefix: "hf_", kind: huggingFace, least: 34, most: 40, plain: true}}
-	npmTokens     = [...]token{{prefix: "npm_", kind: packages, least: 36, most: 36, plain: true}}
-	pypiTokens    = [...]token{{prefix: "pypi-", kind: packages, least: 50, most: longestToken, dashed: true}}
-)
+	},
+	'w': {
+		{prefix: "whsec_", kind: stripe, least: 32, most: 255, plain: true},
+	},
+	'h': {
+		{prefix: "hf_", kind: huggingFace, least: 34, most: 40, plain: true},
+	},
+	'n': {
+		{prefix: "npm_", kind: packages, least: 36, most: 36, plain: true},
+	},
+	'p': {
+		{prefix: "pypi-", kind: packages, least: 50, most: longestToken, dashed: true},
+	},
+}
 
 // secret looks for one at the word text[i:j], and returns its end, 0 for none.
 func (s *scan) secret(i, j int) int {
@@ -110,9 +95,12 @@ func (s *scan) secret(i, j int) int {
 		}
 	default:
 	}
-	tokens := tokensOf(word[0])
-	for k := range tokens {
-		t := &tokens[k]
+	if int(word[0]) >= len(tokens) {
+		return 0
+	}
+	candidates := tokens[word[0]]
+	for k := range candidates {
+		t := &candidates[k]
 		from := i + len(t.prefix)
 		if from >= len(s.text) || string(s.text[i:from]) != t.prefix {
 			continue
@@ -241,7 +229,7 @@ func (s *scan) awsSecret(i, j int) int {
 		return 0
 	}
 	from := j
-	for from-j < mostBetween && (s.at(from) == ' ' || s.at(from) == '"' || s.at(from) == '\'' || s.at(from) == ':' || s.at(from) == '=' || s.at(from) == '>') {
+	for from-j < mostBetween && strings.IndexByte(` "':=>`, s.at(from)) >= 0 {
 		from++
 	}
 	end := from

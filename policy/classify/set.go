@@ -83,6 +83,9 @@ func NewSet(opts SetOptions) (*Set, error) {
 		if len(tags) == 0 {
 			return nil, fmt.Errorf("classify: the classifier of member %d produces no tags", i)
 		}
+		if _, ok := m.Classifier.(MessageClassifier); ok && len(tags) > mostTags {
+			return nil, fmt.Errorf("classify: the classifier of member %d produces more than %d tags", i, mostTags)
+		}
 		for k, tag := range tags {
 			if tag == "" || slices.Contains(tags[:k], tag) {
 				return nil, fmt.Errorf("classify: the classifier of member %d produces an empty tag, or one twice: %q", i, tag)

@@ -54,9 +54,10 @@ func wordsOf(c topic) []string {
 	case aboutThings:
 		return []string{
 			"order", "orders", "invoice", "tracking", "ticket", "ref", "reference", "sku", "serial", "parcel", "shipment", "isbn",
-			"imei", "iccid", "part", "id", "ids", "txn", "transaction", "case", "po", "uuid", "guid", "ean", "gtin", "upc", "barcode",
-			"batch", "lot", "orderid", "userid", "ordernumber", "orderno", "accountid", "requestid", "traceid", "model", "version", "build", "hash", "commit", "timestamp", "tweet", "snowflake", "issue", "bug", "doi",
-			"item", "product", "article", "asset", "session", "trace", "span", "job", "run", "epoch", "waybill", "docket",
+			"imei", "iccid", "part", "id", "ids", "txn", "transaction", "case", "po", "uuid", "guid", "ean", "gtin", "upc",
+			"barcode", "batch", "lot", "orderid", "userid", "ordernumber", "orderno", "accountid", "requestid", "traceid", "model",
+			"version", "build", "hash", "commit", "timestamp", "tweet", "snowflake", "issue", "bug", "doi", "item", "product",
+			"article", "asset", "session", "trace", "span", "job", "run", "epoch", "waybill", "docket",
 		}
 	default:
 		return nil

@@ -1,0 +1,6 @@
+//go:build !race
+
+package classify
+
+// raced: the race detector is off.
+const raced = false
