@@ -37,41 +37,42 @@ func rejected(plan *policy.Plan) *Error {
 // settle chooses and books, and waits for that as long as the queue and the policy
 // allow. Of ev and the evaluation that it returns only the latter is the caller's.
 func (r *Router) settle(ctx context.Context, s *Selection, ev *evaluation, number int) (uint64, *evaluation, *Error) {
-	var since time.Time
-	defer func() {
-		if !since.IsZero() {
-			s.waited = r.opts.now().Sub(since)
-		}
-	}()
-	for {
-		id, waits, err := r.choose(s, ev, number)
-		if waits != nil {
-			var chosen *evaluation
-			if chosen, err = r.await(ctx, waits); err == nil {
-				r.release(ev)
-				return waits.id, chosen, nil
-			}
-		}
-		if err == nil || err.linger <= 0 || number > 1 {
-			return id, ev, err
-		}
-		if since.IsZero() {
-			since = r.opts.now()
-			n := r.lingering.Add(1)
-			defer r.lingering.Add(-1)
-			if n > maxLingering {
-				return 0, ev, err
-			}
-		}
+	id, ev, err := r.once(ctx, s, ev, number)
+	if err == nil || err.linger <= 0 || number > 1 {
+		return id, ev, err
+	}
+	since := r.opts.now()
+	defer r.lingering.Add(-1)
+	if r.lingering.Add(1) > maxLingering {
+		return 0, ev, err
+	}
+	for err != nil && err.linger > 0 {
 		left := err.linger - r.opts.now().Sub(since)
 		if left <= 0 {
-			return 0, ev, err
+			break
 		}
 		if stopped := r.pause(ctx, left); stopped != nil {
 			return 0, ev, stopped
 		}
 		ev.forget(r)
+		id, ev, err = r.once(ctx, s, ev, number)
+		s.waited = r.opts.now().Sub(since)
 	}
+	return id, ev, err
+}
+
+// once is settle without what the policy allows.
+func (r *Router) once(ctx context.Context, s *Selection, ev *evaluation, number int) (uint64, *evaluation, *Error) {
+	id, waits, err := r.choose(s, ev, number)
+	if waits == nil {
+		return id, ev, err
+	}
+	chosen, err := r.await(ctx, waits)
+	if err != nil {
+		return 0, ev, err
+	}
+	r.release(ev)
+	return waits.id, chosen, nil
 }
 
 // pause waits for the next look, at most for left.

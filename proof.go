@@ -57,7 +57,7 @@ func (p *proofs) observe(o *prompt.Observation) *prompt.Mismatch {
 
 // auditPrompt compares the prompt of an answered request with what the engine
 // reports of it.
-func (r *Router) auditPrompt(s *Selection, a *attempt, u Usage, ids []uint32) {
+func (r *Router) auditPrompt(a *attempt, u Usage, ids []uint32) {
 	reported := -1
 	if n := u.Prompt(); n > 0 { // a report may be of the answer alone
 		reported = n

@@ -263,7 +263,7 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 	}
 	if reason == nil {
 		r.observeDecode(a, u)
-		r.auditPrompt(s, a, u, ids)
+		r.auditPrompt(a, u, ids)
 	}
 	if len(r.opts.hooks.outcome) == 0 {
 		return true

@@ -50,7 +50,7 @@ func TestPolicySendsToOtherModels(t *testing.T) {
 	for range 8 {
 		sel, err := r.router.Select(t.Context(), &kvsteer.Request{API: kvsteer.ChatCompletions, Body: []byte(body)})
 		require.NoError(t, err)
-		defer sel.Abort(nil) // they stay in flight, so that both are chosen
+		t.Cleanup(func() { sel.Abort(nil) }) // they stay in flight, so that both are chosen
 		d := sel.Decision()
 		require.Equal(t, "auto", d.Model)
 		require.Len(t, d.Candidates, 2)
