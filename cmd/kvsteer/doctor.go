@@ -10,6 +10,8 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kvsteer/kvsteer/cmd/kvsteer/internal/doctor"
@@ -18,7 +20,7 @@ import (
 	"github.com/kvsteer/kvsteer/kvcache/prompt/local"
 )
 
-const doctorUsage = `usage: kvsteer doctor -fleet FILE [-files MODEL=DIR]... [-probe] [-json]
+const doctorUsage = `usage: kvsteer doctor [flags] FLEET.yaml
        kvsteer doctor [flags] URL...
 
 Connects to each worker of a fleet file, or to the engines at the URLs, and says
@@ -58,11 +60,15 @@ func runDoctor(ctx context.Context, args []string, stdout, stderr io.Writer) int
 		}
 		return exitUsage
 	}
-	if (*fleetFile == "") == (flags.NArg() == 0) || o.Timeout <= 0 {
+	urls := flags.Args()
+	if *fleetFile == "" && len(urls) == 1 && isFleetFile(urls[0]) {
+		*fleetFile, urls = urls[0], nil
+	}
+	if (*fleetFile == "") == (len(urls) == 0) || o.Timeout <= 0 {
 		flags.Usage()
 		return exitUsage
 	}
-	err := load(&o, *fleetFile, flags.Args(), *keyFile)
+	err := load(&o, *fleetFile, urls, *keyFile)
 	var report *doctor.Report
 	if err == nil {
 		report, err = doctor.Run(ctx, o)
@@ -82,6 +88,11 @@ func runDoctor(ctx context.Context, args []string, stdout, stderr io.Writer) int
 	default:
 		return exitOK
 	}
+}
+
+// isFleetFile tells a file from a URL.
+func isFleetFile(arg string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(arg)) && !strings.Contains(arg, "://")
 }
 
 // load reads what the command line names.

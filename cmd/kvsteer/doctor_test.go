@@ -75,7 +75,7 @@ func TestDoctor(t *testing.T) {
 	assert.Equal(t, engines[1].URL(), r.Workers[1].URL)
 	assert.Equal(t, "http://"+r.Workers[1].Name, r.Workers[1].URL)
 
-	code, out, _ = examine("-fleet", fleetFile) // without the key
+	code, out, _ = examine(fleetFile) // without the key
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, out, "it wants a key")
 }
@@ -87,6 +87,7 @@ func TestDoctorCannotLook(t *testing.T) {
 		args []string
 		says string
 	}{
+		"two files":        {[]string{"-fleet", fleetFile, fleetFile}, "usage: kvsteer doctor"},
 		"nothing":          {nil, "usage: kvsteer doctor"},
 		"both":             {[]string{"-fleet", fleetFile, "http://127.0.0.1:1"}, "usage: kvsteer doctor"},
 		"no time":          {[]string{"-timeout", "0s", "-fleet", fleetFile}, "usage: kvsteer doctor"},

@@ -7,7 +7,6 @@ import (
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/kvcache/follow"
-	"github.com/kvsteer/kvsteer/kvcache/wire"
 )
 
 const (
@@ -42,12 +41,12 @@ func openStreams(ctx context.Context, w *fleet.Worker, transport follow.Transpor
 		s.owners = append(s.owners, s.index.Join(w.Name))
 	}
 	for _, ep := range w.Events {
-		one := &stream{endpoint: ep, rank: -1, tap: newTap(transport, new(wire.Decoder))}
+		one := &stream{endpoint: ep, rank: -1, tap: newTap(transport)}
 		if len(w.Events) == len(s.owners) && ep.Rank < len(s.owners) {
 			one.rank = ep.Rank // as the router takes it: a batch may count ranks over several nodes
 		}
 		one.follower, one.err = follow.Start(ctx, follow.Config{
-			Transport: one.tap, Decoder: one.tap, Endpoint: ep, Index: s.index, Owner: s.ownerOf(one.rank),
+			Transport: one.tap, Endpoint: ep, Index: s.index, Owner: s.ownerOf(one.rank),
 			ReplayTimeout: patience, CheckEvery: recheck, RetryMax: recheck,
 		})
 		s.all = append(s.all, one)

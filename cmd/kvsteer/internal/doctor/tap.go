@@ -3,17 +3,13 @@ package doctor
 import (
 	"context"
 	"sync"
-	"time"
 
-	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/kvcache/follow"
 )
 
-// tap is a follow.Transport and a follow.Decoder that notes what passes on its way
-// to a Follower.
+// tap is a follow.Transport that notes what passes on its way to a Follower.
 type tap struct {
 	follow.Transport
-	follow.Decoder
 
 	mu   sync.Mutex
 	seen observed
@@ -25,18 +21,14 @@ type observed struct {
 	topics map[string]bool
 	// live and replayed are messages by number; a message may be both.
 	live, replayed map[uint64]bool
-	// lastLive is when the latest live message came.
-	lastLive time.Time
-	// ranks that batches named, -1 for those that named none.
-	ranks map[int]bool
 }
 
 // maxTopics bounds what is kept of topics that never repeat.
 const maxTopics = 16
 
-func newTap(t follow.Transport, d follow.Decoder) *tap {
-	return &tap{Transport: t, Decoder: d, seen: observed{
-		topics: map[string]bool{}, live: map[uint64]bool{}, replayed: map[uint64]bool{}, ranks: map[int]bool{},
+func newTap(t follow.Transport) *tap {
+	return &tap{Transport: t, seen: observed{
+		topics: map[string]bool{}, live: map[uint64]bool{}, replayed: map[uint64]bool{},
 	}}
 }
 
@@ -54,7 +46,7 @@ func (t *tap) note(m *follow.Message, live bool) {
 		t.seen.topics[m.Topic] = true
 	}
 	if live {
-		t.seen.live[m.Seq], t.seen.lastLive = true, time.Now()
+		t.seen.live[m.Seq] = true
 	} else {
 		t.seen.replayed[m.Seq] = true
 	}
@@ -67,17 +59,6 @@ func (t *tap) Dial(ctx context.Context, ep follow.Endpoint) (follow.Conn, error)
 		return nil, err
 	}
 	return &tappedConn{Conn: c, tap: t}, nil
-}
-
-// Decode implements follow.Decoder.
-func (t *tap) Decode(payload []byte) (*kvcache.Batch, error) {
-	b, err := t.Decoder.Decode(payload)
-	if err == nil {
-		t.mu.Lock()
-		t.seen.ranks[b.Rank] = true
-		t.mu.Unlock()
-	}
-	return b, err
 }
 
 type tappedConn struct {

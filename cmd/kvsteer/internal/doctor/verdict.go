@@ -79,7 +79,7 @@ func (p *prober) judgeEvents(ctx context.Context, delay time.Duration, heard boo
 			}
 		}
 		p.add(fault("it completes requests and publishes no KV events of them").
-			advise("Is this the address of the same engine? vLLM: " + vllmEvents))
+			advise("Is this the address of the same engine, and topic (if the fleet file has one) its topic? vLLM: " + vllmEvents))
 		return
 	}
 	missed, total := p.missed(ctx)
