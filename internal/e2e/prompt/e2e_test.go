@@ -164,18 +164,20 @@ func subjects(t *testing.T) []subject {
 	return all
 }
 
-// renderServer runs a render server for all subjects and returns its URL.
-func renderServer(t *testing.T, all []subject) string {
+// renderServer runs a render server for these subjects, once under that name, and
+// returns its URL.
+func renderServer(t *testing.T, name string, all []subject) string {
 	t.Helper()
 	if url := os.Getenv("KVSTEER_E2E_RENDER"); url != "" {
 		return url
 	}
-	port := freePort(t)
-	argv := []string{"serve.sh", strconv.Itoa(port)}
-	for _, s := range all {
-		argv = append(append(argv, s.name+"="+s.model.Dir), s.flags...)
-	}
-	return launch(t, "render", port, argv...)
+	return share(t, name, func(port int) []string {
+		argv := []string{"serve.sh", strconv.Itoa(port)}
+		for _, s := range all {
+			argv = append(append(argv, s.name+"="+s.model.Dir), s.flags...)
+		}
+		return argv
+	})
 }
 
 // TestRender compares the ids of thousands of requests with those of vLLM's render
@@ -183,7 +185,7 @@ func renderServer(t *testing.T, all []subject) string {
 func TestRender(t *testing.T) {
 	script(t, "../vllm/setup.sh")
 	all := subjects(t)
-	url := renderServer(t, all)
+	url := renderServer(t, "render", all)
 	n, seed := env("KVSTEER_E2E_REQUESTS", perModel), uint64(env("KVSTEER_E2E_SEED", 1))
 	sum := &tally{equal: map[prompt.API]int{}}
 	for i, sub := range all {
@@ -239,7 +241,7 @@ func TestRender(t *testing.T) {
 func TestMutated(t *testing.T) {
 	script(t, "../vllm/setup.sh")
 	all := subjects(t)
-	url := renderServer(t, all)
+	url := renderServer(t, "render", all)
 	n, seed := env("KVSTEER_E2E_REQUESTS", perModel), uint64(env("KVSTEER_E2E_SEED", 1))
 	for i, sub := range all {
 		t.Run(sub.name, func(t *testing.T) {

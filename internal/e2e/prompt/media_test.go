@@ -3,6 +3,7 @@
 package prompt_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ const mediaRequests = 120
 // begun counts how prompts with media went.
 type begun struct {
 	equal   map[prompt.API]int
+	films   int // of them with a video
 	tokens  int // of beginnings that are equal, of
 	of      int // tokens in front of the engine's first placeholder
 	refused int
@@ -36,9 +38,9 @@ type begun struct {
 
 func (c *begun) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d begin as the engine's (chat %d, messages %d, responses %d), %d of %d tokens before the first placeholder; %d refused by the engine",
+	fmt.Fprintf(&b, "%d begin as the engine's (chat %d, messages %d, responses %d; %d with films), %d of %d tokens before the first placeholder; %d refused by the engine",
 		c.equal[prompt.Chat]+c.equal[prompt.Messages]+c.equal[prompt.Responses],
-		c.equal[prompt.Chat], c.equal[prompt.Messages], c.equal[prompt.Responses], c.tokens, c.of, c.refused)
+		c.equal[prompt.Chat], c.equal[prompt.Messages], c.equal[prompt.Responses], c.films, c.tokens, c.of, c.refused)
 	for why, n := range c.passed {
 		fmt.Fprintf(&b, "\n      %d × %s", n, why)
 	}
@@ -75,7 +77,7 @@ func mediaModels(t *testing.T) []subject {
 func TestMedia(t *testing.T) {
 	script(t, "../vllm/setup.sh")
 	all := mediaModels(t)
-	url := renderServer(t, all)
+	url := renderServer(t, "media", all)
 	n, seed := env("KVSTEER_E2E_MEDIA", mediaRequests), uint64(env("KVSTEER_E2E_SEED", 1))
 	for i, sub := range all {
 		t.Run(sub.name, func(t *testing.T) {
@@ -84,7 +86,7 @@ func TestMedia(t *testing.T) {
 			defer func() { _ = src.Close() }()
 			s := &server{url: url + "/" + sub.name, http: &http.Client{Timeout: time.Minute}}
 			g := requests.New(seed+uint64(i)*1000, modelName)
-			g.Media, g.Video = true, strings.HasPrefix(sub.name, "qwen")
+			g.Media, g.Video = true, !strings.HasPrefix(sub.name, "llava") && sub.name != "gemma3" && sub.name != "llama4"
 			c := &begun{equal: map[prompt.API]int{}, passed: map[string]int{}}
 			for done := 0; done < n; {
 				r := g.Next()
@@ -130,6 +132,9 @@ func (c *begun) one(t *testing.T, src *local.Source, s *server, r requests.Reque
 			r.API, len(got.Tokens), len(want), places, got.Tokens, want, r.Body)
 	default:
 		c.equal[r.API]++
+		if bytes.Contains(r.Body, []byte(`"video_url"`)) {
+			c.films++
+		}
 		c.tokens += len(got.Tokens)
 		c.of += places[0]
 	}

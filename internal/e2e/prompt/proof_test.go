@@ -18,7 +18,7 @@ import (
 func TestProof(t *testing.T) {
 	script(t, "../vllm/setup.sh")
 	all := subjects(t)
-	url := renderServer(t, all)
+	url := renderServer(t, "render", all)
 	for i, sub := range all {
 		t.Run(sub.name, func(t *testing.T) {
 			sub.model.MaxModelLen = 32768

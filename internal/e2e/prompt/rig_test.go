@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -52,15 +53,57 @@ func freePort(t *testing.T) int {
 }
 
 // launch runs a script that becomes a server on the port, waits until it answers and
-// returns its URL.
+// returns its URL. The server ends with the test.
 func launch(t *testing.T, name string, port int, argv ...string) string {
+	t.Helper()
+	url, stop := start(t, name, port, argv...)
+	t.Cleanup(stop)
+	return url
+}
+
+// servers are those that several tests use; they end when all tests have.
+var servers struct {
+	sync.Mutex
+
+	urls map[string]string
+	stop []func()
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, stop := range servers.stop {
+		stop()
+	}
+	os.Exit(code)
+}
+
+// share is launch for a server that stays for the tests that come after.
+func share(t *testing.T, name string, argv func(port int) []string) string {
+	t.Helper()
+	servers.Lock()
+	defer servers.Unlock()
+	if url := servers.urls[name]; url != "" {
+		return url
+	}
+	port := freePort(t)
+	url, stop := start(t, name, port, argv(port)...)
+	if servers.urls == nil {
+		servers.urls = map[string]string{}
+	}
+	servers.urls[name] = url
+	servers.stop = append(servers.stop, stop)
+	return url
+}
+
+func start(t *testing.T, name string, port int, argv ...string) (url string, stop func()) {
 	t.Helper()
 	dir := os.Getenv("KVSTEER_E2E_OUT")
 	if dir == "" {
 		dir = filepath.Join(os.TempDir(), "kvsteer-e2e-prompt")
 	}
 	require.NoError(t, os.MkdirAll(dir, 0o755))
-	url, log := fmt.Sprintf("http://127.0.0.1:%d", port), filepath.Join(dir, name+".log")
+	url = fmt.Sprintf("http://127.0.0.1:%d", port)
+	log := filepath.Join(dir, name+".log")
 	out, err := os.Create(log)
 	require.NoError(t, err)
 	cmd := exec.Command("bash", argv...)
@@ -73,10 +116,10 @@ func launch(t *testing.T, name string, port int, argv ...string) string {
 		_ = out.Close()
 		close(done)
 	}()
-	t.Cleanup(func() {
+	stop = func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		<-done
-	})
+	}
 	deadline := time.After(20 * time.Minute)
 	for {
 		select {
@@ -84,13 +127,14 @@ func launch(t *testing.T, name string, port int, argv ...string) string {
 			text, _ := os.ReadFile(log)
 			t.Fatalf("%s ended:\n%s", name, text[max(0, len(text)-3000):])
 		case <-deadline:
+			stop()
 			t.Fatalf("%s does not answer; see %s", name, log)
 		case <-time.After(time.Second):
 		}
 		if resp, getErr := http.Get(url + "/health"); getErr == nil {
 			_ = resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
-				return url
+				return url, stop
 			}
 		}
 	}
