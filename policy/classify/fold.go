@@ -163,8 +163,10 @@ func foldedPunctuation(r rune) byte {
 	switch {
 	case r <= 0x200a, r == 0x202f, r == 0x205f: // spaces
 		return ' '
-	case r >= 0x2010 && r <= 0x2015: // dashes
+	case r >= 0x2010 && r <= 0x2013: // hyphens, figure dash, en dash
 		return '-'
+	case r == 0x2014, r == 0x2015: // these part words, not digits
+		return ' '
 	case r >= 0x200b && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2060: // without width, and directions
 		return drop
 	case r == 0x2028, r == 0x2029:

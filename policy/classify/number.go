@@ -72,6 +72,17 @@ func (n *number) shaped(sizes ...int) bool {
 	return true
 }
 
+// spaced reports whether the first groups are parted by spaces or dashes, or all by
+// dots.
+func (n *number) spaced(groups int) bool {
+	for k := 1; k < groups; k++ {
+		if c := n.sep[k]; c != ' ' && c != '-' {
+			return n.parted('.', groups)
+		}
+	}
+	return true
+}
+
 // parted reports whether the first groups are parted by sep.
 func (n *number) parted(sep byte, groups int) bool {
 	for k := 1; k < groups; k++ {
@@ -91,8 +102,12 @@ func (s *scan) alone(n *number, groups int) bool {
 // free reports whether text[i:j] is not glued to what stands beside it.
 func (s *scan) free(i, j int) bool {
 	switch s.at(i - 1) {
-	case '-', '.', '/', '_', '+', '#', '@', '~':
-		if s.is(i-2, isWord) || s.at(i-2) == '.' || s.at(i-2) == '/' {
+	case '-', '/', '_', '+', '#', '@', '~':
+		if c := s.at(i - 2); s.is(i-2, isWord) || c == '.' || c == '/' || c == '$' {
+			return false
+		}
+	case '.':
+		if s.is(i-2, isDigit) {
 			return false
 		}
 	case ' ':
@@ -230,7 +245,7 @@ func (s *scan) groupedCard(n *number) int {
 	default:
 		return 0
 	}
-	if !n.parted(n.sep[1], groups) || n.sep[1] == '/' {
+	if !n.spaced(groups) {
 		return 0
 	}
 	end := s.printed(n, groups)
@@ -270,10 +285,11 @@ func (s *scan) oneCard(n *number) int {
 }
 
 // oddCard judges a number of the length of a card whose groups are none of those
-// on a card, as where somebody split one. It must be all there is.
+// on a card: where two parts of a message met, or where a word says that it is one.
+// It must be all there is.
 func (s *scan) oddCard(n *number) int {
 	const fewest, mostOdd, smallest = 13, 5, 2 // digits, groups, digits in a group
-	if n.groups < 2 || n.groups > mostOdd || n.n < fewest || n.n > longestCard || !n.parted(n.sep[1], n.groups) || n.sep[1] == '/' {
+	if n.groups < 2 || n.groups > mostOdd || n.n < fewest || n.n > longestCard || !n.spaced(n.groups) {
 		return 0
 	}
 	for k := range n.groups {
@@ -283,6 +299,9 @@ func (s *scan) oddCard(n *number) int {
 	}
 	end := n.end[n.groups-1]
 	if ok, sure := issued(n.digits[:n.n]); !ok || !sure || !luhn(n.digits[:n.n]) || !s.alone(n, n.groups) || s.numbered(n.start) {
+		return 0
+	}
+	if !s.seam && !s.about(aboutCard, n.start, end) {
 		return 0
 	}
 	return s.hit(card, n.start, end)

@@ -166,7 +166,7 @@ func (s *scan) local(n *number) int {
 	if !s.phoned(start, true) || !s.readDialled(d, n.start) || !d.plausible() {
 		return 0
 	}
-	formatted := d.groups > 1 && d.n > shortestPhone || d.digits[0] == 0 && d.n > shortestPhone
+	formatted := (d.groups > 1 && d.seps[1] != '/' || d.digits[0] == 0) && d.n > shortestPhone
 	if s.priced(start) || s.numbered(start) || !s.phoned(start, formatted) {
 		return 0
 	}
@@ -188,9 +188,11 @@ func (d *dialled) plausible() bool {
 	}
 	first, second, third := d.size[0], d.size[1], d.size[2]
 	switch {
+	case d.groups == 2 && d.seps[1] == '.': // a number with a fraction
+		return first == 3 && second == 4
 	case d.groups == 3 && second <= 2 && (first == 4 && third <= 2 || first <= 2 && third == 4):
 		return d.seps[1] == ' ' && d.seps[2] == ' '
-	case d.groups == 4 && d.seps[1] == '.' && d.seps[2] == '.' && d.seps[3] == '.':
+	case d.groups >= 4 && d.seps[1] == '.' && d.seps[2] == '.' && d.seps[3] == '.': // an address of a network
 		return d.size[3] == 4
 	default:
 		return true

@@ -48,6 +48,8 @@ type hit struct {
 type scan struct {
 	text []byte
 	hits []hit
+	// seam: the text is made of where parts of a message meet, without what parts them.
+	seam bool
 	// blob: there is a long run of what may be text in base64 or hex.
 	blob bool
 	// last is where the last word of each topic ended.

@@ -145,7 +145,9 @@ func (s *Scanner) message(w *scanning, parts []Part, out *Result) {
 		slices.SortFunc(w.found, byStart)
 		w.scan.hits = w.scan.hits[:0]
 		w.seams(parts)
+		w.scan.seam = true
 		w.scan.run(w.fold.text)
+		w.scan.seam = false
 		blob = w.scan.blob || blob
 		s.report(w, w.crossing(), out)
 	}

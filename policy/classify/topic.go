@@ -196,8 +196,9 @@ func (s *scan) phoned(i int, formatted bool) bool {
 	}
 	if near {
 		s.steps += i - from
+		weak := from != s.last[aboutPhone]
 		for _, c := range s.text[from:i] {
-			if c >= '0' && c <= '9' {
+			if c >= '0' && c <= '9' || weak && (c == ';' || c == '\n' || c == '{' || c == '=') {
 				return false
 			}
 		}
