@@ -110,6 +110,10 @@ func (s *scan) free(i, j int) bool {
 		if s.is(i-2, isDigit) {
 			return false
 		}
+	case ',': // the thousands of an amount
+		if s.is(i-2, isDigit) && s.is(i+1, isDigit) && s.is(i+2, isDigit) && !s.is(i+3, isDigit) {
+			return false
+		}
 	case ' ':
 		if s.is(i-2, isDigit) && s.grouped(i-2) {
 			return false

@@ -190,6 +190,8 @@ func (d *dialled) plausible() bool {
 	switch {
 	case d.groups == 2 && d.seps[1] == '.': // a number with a fraction
 		return first == 3 && second == 4
+	case d.groups == 2 && first == 4 && second == 4 && d.seps[1] == '-': // from one year to another
+		return d.digits[0] > 2 || d.digits[4] > 2
 	case d.groups == 3 && second <= 2 && (first == 4 && third <= 2 || first <= 2 && third == 4):
 		return d.seps[1] == ' ' && d.seps[2] == ' '
 	case d.groups >= 4 && d.seps[1] == '.' && d.seps[2] == '.' && d.seps[3] == '.': // an address of a network

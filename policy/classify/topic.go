@@ -198,7 +198,7 @@ func (s *scan) phoned(i int, formatted bool) bool {
 		s.steps += i - from
 		weak := from != s.last[aboutPhone]
 		for _, c := range s.text[from:i] {
-			if c >= '0' && c <= '9' || weak && (c == ';' || c == '\n' || c == '{' || c == '=') {
+			if c >= '0' && c <= '9' || weak && (c == ';' || c == '\n' || c == '{' || c == '=' || c == '"') {
 				return false
 			}
 		}
