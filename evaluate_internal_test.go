@@ -78,4 +78,12 @@ func TestWhatAnEngineMayFind(t *testing.T) {
 	}}}}
 	set := s.keys.of(s, 0, 16, "")
 	require.Equal(t, s.keys.sets[set].keys, s.found(set), "bytes say nothing about the last token")
+
+	s = &Selection{router: r, keys: new(keys), views: []view{{enc: prompt.Encoding{
+		Source: prompt.SourcePrefix, Tokens: make([]uint32, 64), Count: 700,
+	}}}}
+	set = s.keys.of(s, 0, 16, "")
+	require.Len(t, s.found(set), 4, "more follows")
+	require.Len(t, r.booked(s, set, plain), 4)
+	require.Empty(t, r.booked(s, set, hybrid), "windows are kept where the prompt ends")
 }
