@@ -22,9 +22,9 @@ func TestSeeds(t *testing.T) {
 	}
 	var log bytes.Buffer
 	at := time.Unix(1_800_000_000, 0)
-	r, err := record.New(&log, record.Options{Sample: 2, HashTenants: true, HashKey: []byte("seed"), Now: func() time.Time { return at }})
+	r, err := record.New(&log, record.Options{HashTenants: true, HashKey: []byte("seed"), Now: func() time.Time { return at }})
 	require.NoError(t, err)
-	for id := range uint64(6) {
+	for id := range uint64(2) {
 		d := decided(id)
 		r.OnDecision(d)
 		r.OnOutcome(ended(d))
@@ -35,7 +35,7 @@ func TestSeeds(t *testing.T) {
 	require.NoError(t, r.Close())
 	whole := log.Bytes()
 	for name, b := range map[string][]byte{
-		"whole": whole, "torn": whole[:len(whole)-200], "twice": append(bytes.Clone(whole[:len(whole)/2]), whole...),
+		"whole": whole, "torn": whole[:len(whole)-200], "twice": append(bytes.Clone(whole[:900]), whole[:3000]...),
 		"version": []byte(`{"kvsteer_log":{"version":3}}` + "\n"),
 		"lost":    []byte(header + `{"at":"2026-01-02T03:04:05Z","lost":{"entries":3,"reason":"buffer full"}}` + "\n"),
 	} {
