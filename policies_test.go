@@ -44,6 +44,7 @@ func TestAnAliasStandsForSeveralModels(t *testing.T) {
 	d := sel.Decision()
 	require.Equal(t, "w1", d.Winner().Name)
 	require.Equal(t, "large", d.Winner().Model)
+	require.True(t, d.Request.Alias)
 	require.Equal(t, "team/alias", d.Policy)
 	require.Len(t, d.PolicyVersion, 16)
 	require.Contains(t, d.String(), `-> w1 as "large"`)

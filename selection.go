@@ -49,6 +49,7 @@ type Selection struct {
 	tags   []policy.Tag
 	header map[string][]string
 	draw   uint64
+	alias  bool // nobody serves a model of the name that the request has
 	// findings are behind the tags; unclassified: a classifier failed.
 	findings     []classify.Finding
 	unclassified bool

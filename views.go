@@ -35,6 +35,7 @@ func (o *options) current() policy.Policy {
 // be served with takes it.
 func (r *Router) view(ctx context.Context, s *Selection, tokens []uint32) error {
 	snap := r.fleet.Snapshot()
+	s.alias = len(snap.Serving(s.parsed.model)) == 0
 	s.views = s.one[:0]
 	for _, model := range s.models() {
 		members := s.pooled(snap.Serving(model))
@@ -150,6 +151,7 @@ func (s *Selection) prompt() steer.Prompt {
 	if len(s.views) > 0 {
 		s.main().describe(&q)
 	}
+	q.Alias = s.alias
 	return q
 }
 

@@ -31,6 +31,8 @@ type Prompt struct {
 	Tags              []policy.Tag
 	Header            map[string][]string
 	Draw              uint64
+	// Alias: nobody serves a model of that name.
+	Alias bool
 	// TargetTTFT and TargetITL are 0 without a target.
 	TargetTTFT, TargetITL time.Duration
 }
@@ -249,7 +251,7 @@ func (q *Prompt) Policy() policy.Request {
 		Model: q.Model, API: q.API, PromptTokens: q.Tokens, Attempt: max(q.Attempt, 1), DryRun: q.DryRun,
 		Prefill: q.Prefill, Tenant: q.Tenant, Priority: q.Priority, Session: q.Session,
 		TargetTTFT: q.TargetTTFT, TargetITL: q.TargetITL,
-		Pool: q.Pool, QoS: q.QoS, Tags: q.Tags, Header: q.Header, Draw: q.Draw,
+		Pool: q.Pool, QoS: q.QoS, Tags: q.Tags, Header: q.Header, Draw: q.Draw, Alias: q.Alias,
 	}
 }
 
