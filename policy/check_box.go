@@ -71,9 +71,12 @@ func (b box) of(dim int) valueSet {
 	return nil
 }
 
-// maxWork bounds the comparisons of one universe, in words of bits: about a tenth of
-// a second. Beyond it nothing more is found unreachable.
-const maxWork = 30_000_000
+// maxWork bounds what is done in one universe, in steps of some nanoseconds. Beyond it
+// nothing more is found unreachable.
+const maxWork = 20_000_000
+
+// exhausted reports whether that much was done.
+func (u *universe) exhausted() bool { return u.work > maxWork }
 
 // covered reports whether every request in any of the boxes is in one of by. It is
 // wrong only in saying no, when that would take too long to find out.
@@ -91,7 +94,7 @@ func (u *universe) covered(boxes, by []box) bool {
 
 func (u *universe) covers(b box, by []box) bool {
 	for i, other := range by {
-		if u.work > maxWork {
+		if u.exhausted() {
 			return false
 		}
 		if !u.meets(b, other) {
@@ -108,7 +111,7 @@ func (u *universe) covers(b box, by []box) bool {
 			for w := range own {
 				inside[w], outside[w] = own[w]&l.values[w], own[w]&^l.values[w]
 			}
-			u.work += len(own)
+			u.work += len(own) + 4*len(rest) // it is copied twice
 			if !outside.empty() && !u.covers(rest.with(l.dim, outside), by[i+1:]) {
 				return false
 			}
@@ -121,7 +124,7 @@ func (u *universe) covers(b box, by []box) bool {
 
 // meets reports whether a request may be in both.
 func (u *universe) meets(a, b box) bool {
-	u.work++
+	u.work += 1 + len(a) + len(b)
 	for len(a) > 0 && len(b) > 0 {
 		switch {
 		case a[0].dim < b[0].dim:
@@ -222,6 +225,7 @@ func (u *universe) numbers(b box, dim string, r Range) box {
 	d := u.index[dim]
 	values := newValues(u.dims[d].size)
 	within := compileRange(r)
+	u.work += u.dims[d].size
 	for i, x := range u.dims[d].points {
 		if within.holds(x) {
 			values.add(i)
@@ -234,6 +238,7 @@ func (u *universe) numbers(b box, dim string, r Range) box {
 func (u *universe) header(b box, h *HeaderMatch) box {
 	d := u.index[dimHeader+http.CanonicalHeaderKey(h.Name)]
 	values := newValues(u.dims[d].size)
+	u.work += 4 * u.dims[d].size // texts are compared
 	for i, v := range u.dims[d].headers {
 		if v.holds(h) {
 			values.add(i)

@@ -278,7 +278,7 @@ func (n *namer) alias(at string, r *Rule) {
 			return // the requested model is among the candidates
 		}
 		models := n.labels.models(c)
-		if len(models) == 0 {
+		if len(models) == 0 || models[0] == "" {
 			return // labels that are not known here
 		}
 		for _, m := range models {

@@ -18,7 +18,7 @@ func (k *checker) reachable() {
 		if !k.s.sound(at) {
 			continue // it may have been meant otherwise
 		}
-		if k.full() {
+		if k.full() || u.exhausted() {
 			return
 		}
 		boxes := u.rule(k.s, r, false)
@@ -53,6 +53,7 @@ func (k *checker) rulePart(u *universe, i int, boxes [][]box, before []box) {
 			"put it before, remove it, or narrow what goes before")
 		return
 	}
+	var others []box // those above: of two equal alternatives the first is the one to keep
 	for j := range boxes {
 		here := item(at+".matches", j)
 		switch {
@@ -60,23 +61,12 @@ func (k *checker) rulePart(u *universe, i int, boxes [][]box, before []box) {
 		case covered[j]:
 			k.warn(CodeUnreachableMatch, here, "the alternative is never reached: rules before always decide about these requests",
 				"remove it")
-		case len(r.Matches) > 1 && u.covered(boxes[j], slices.Concat(without(boxes, j)...)) && !r.Matches[j].isZero():
+		case u.covered(boxes[j], others) && !r.Matches[j].isZero():
 			k.warn(CodeUnreachableMatch, here, "the alternative changes nothing: others of the rule hold for the same requests",
 				"remove it")
 		}
+		others = append(others, boxes[j]...)
 	}
-}
-
-// without leaves out those of j, and those after it: of two equal alternatives the
-// first is the one to keep.
-func without(boxes [][]box, j int) [][]box {
-	var out [][]box
-	for i := range boxes {
-		if i < j {
-			out = append(out, boxes[i])
-		}
-	}
-	return out
 }
 
 // decider says what decides instead of a rule.
@@ -115,25 +105,24 @@ func overruled(specs []*Spec) []Finding {
 	var findings []Finding
 	for _, s := range enforced {
 		own := newUniverse([]*Spec{s})
-		var mine, ownBefore []box
+		var ownBefore []box
 		for i := range s.Rules {
 			r, at := &s.Rules[i], item("spec.rules", i)
-			if !s.sound(at) {
+			if !s.sound(at) || len(findings) > enoughFindings || u.exhausted() || own.exhausted() {
 				continue
 			}
 			boxes := slices.Concat(u.rule(s, r, true)...)
 			alone := slices.Concat(own.rule(s, r, false)...)
-			if len(boxes) > 0 && u.covered(boxes, slices.Concat(before, mine)) && !own.covered(alone, ownBefore) {
+			if len(boxes) > 0 && u.covered(boxes, before) && !own.covered(alone, ownBefore) {
 				findings = append(findings, s.finding(SeverityWarning, CodeUnreachableRule, at,
 					"the rule is never reached: policies that are asked before always decide about its requests",
 					"raise spec.priority, or narrow what those policies match"))
 			}
 			if r.Route.OnEmpty.Action != NextRule {
-				mine = append(mine, boxes...)
+				before = append(before, boxes...)
 				ownBefore = append(ownBefore, alone...)
 			}
 		}
-		before = append(before, mine...)
 	}
 	return findings
 }

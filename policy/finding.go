@@ -137,7 +137,7 @@ func clip(findings []Finding) []Finding {
 	slices.SortStableFunc(findings, func(a, b Finding) int { return cmp.Compare(a.Severity, b.Severity) })
 	last := findings[maxFindings]
 	findings = append(findings[:maxFindings:maxFindings], Finding{
-		File: last.File, Policy: last.Policy, Severity: last.Severity, Code: CodeTooMany,
+		File: last.File, Line: last.Line, Column: last.Column, Policy: last.Policy, Severity: last.Severity, Code: CodeTooMany,
 		Message: strconv.Itoa(more) + " more are not listed",
 	})
 	return findings

@@ -1,0 +1,8 @@
+//go:build race
+
+package policy_test
+
+import "github.com/kvsteer/kvsteer/policy"
+
+// fullSize is how long large files are: the race detector slows all of it down.
+const fullSize = policy.MaxFileBytes / 16
