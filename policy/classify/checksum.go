@@ -18,6 +18,20 @@ func luhn(digits []byte) bool {
 	return sum%10 == 0
 }
 
+// article is the check of GS1 that barcodes of goods end with: the digits count once
+// and three times in turn.
+func article(digits []byte) bool {
+	sum := 0
+	for i, d := range digits {
+		weight := 1
+		if (len(digits)-i)%2 == 0 {
+			weight = 3
+		}
+		sum += weight * int(d)
+	}
+	return sum%10 == 0
+}
+
 // dihedral is the multiplication of the symmetries of a pentagon, on which
 // Verhoeff's check rests: 0 to 4 are turns, 5 to 9 are reflections.
 var dihedral = func() (t [10][10]byte) { //nolint:gochecknoglobals // an immutable table

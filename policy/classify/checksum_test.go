@@ -70,7 +70,7 @@ func TestMod97(t *testing.T) {
 func TestIssuers(t *testing.T) {
 	t.Parallel()
 	for card, want := range map[string][2]bool{
-		"4111111111111111": {true, true}, "4222222222222": {true, false}, "41111111111111": {false, false},
+		"4111111111111111": {true, true}, "4222222222222": {true, true}, "4006381333931": {true, false}, "41111111111111": {false, false},
 		"2221000000000009": {true, true}, "2720990000000007": {true, true}, "2721000000000004": {false, false},
 		"378282246310005": {true, true}, "3782822463100055": {false, false}, "6011111111111117": {true, true},
 		"30569309025904": {true, true}, "30600000000000": {false, false}, "3530111333300000": {true, true},

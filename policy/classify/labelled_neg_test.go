@@ -6,6 +6,19 @@ import (
 	"strings"
 )
 
+// articleDigit completes the number of a barcode.
+func articleDigit(s string) string {
+	odd, even := 0, 0
+	for i := range s {
+		if i%2 == 0 {
+			odd += int(s[i] - '0')
+		} else {
+			even += int(s[i] - '0')
+		}
+	}
+	return s + strconv.Itoa((10-(odd+3*even)%10)%10)
+}
+
 func (g *gen) uuid() string {
 	return group(g.of(hexes, 32), "-", 8, 4, 4, 4, 12)
 }
@@ -28,7 +41,7 @@ func (g *gen) numbersOfThings() {
 	g.add("digest with a number", g.say(g.of("abcdef", 4)+g.card()+g.of("abcdef", 12)))
 	isbn := "978" + g.of(digits, 10)
 	g.add("isbn", "ISBN "+g.pick(isbn, group(isbn, "-", 3, 1, 2, 6, 1)))
-	g.add("barcode", g.say("40"+g.of(digits, 11)))
+	g.add("barcode", g.say(articleDigit("40"+g.of(digits, 10))))
 	g.add("address of a network", g.say(fmt.Sprintf("%d.%d.%d.%d:%d", 1+g.IntN(255), g.IntN(256), g.IntN(256), g.IntN(256), 1024+g.IntN(60000))))
 	g.add("fraction", g.say("0."+g.card()))
 	g.add("coordinates", g.say(fmt.Sprintf("%d.%s, -%d.%s", g.IntN(90), g.of(digits, 8), g.IntN(180), g.of(digits, 8))))

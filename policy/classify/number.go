@@ -29,7 +29,7 @@ func (s *scan) read(n *number, i int) {
 		}
 		size := i - from
 		switch {
-		case s.is(i, isLetter|isUnder) && n.groups > 0: // glued to a word: no group of this number
+		case s.is(i, isLetter|isUnder) && n.groups > 0 && !s.extension(i): // glued to a word: no group of this number
 			return
 		case n.n+size > mostDigits || n.groups == mostGroups:
 			n.more = true
@@ -381,11 +381,11 @@ func (s *scan) ssn(n *number) int {
 	const size = 9
 	switch {
 	case n.size[0] == size:
-		if ssnValid(n.digits[:size]) && s.free(n.start, n.end[0]) && s.about(aboutSSN, n.start, n.end[0]) {
+		if ssnValid(n.digits[:size]) && s.free(n.start, n.end[0]) && s.socially(n.start, n.end[0]) {
 			return s.hit(ssn, n.start, n.end[0])
 		}
 	case n.shaped(3, 2, 4) && n.parted(n.sep[1], 3) && s.alone(n, 3) && ssnValid(n.digits[:size]) && !s.priced(n.start):
-		if n.sep[1] == '-' && !s.numbered(n.start) || s.about(aboutSSN, n.start, n.end[2]) {
+		if n.sep[1] == '-' && !s.numbered(n.start) || s.socially(n.start, n.end[2]) {
 			return s.hit(ssn, n.start, n.end[2])
 		}
 	default:
@@ -399,7 +399,7 @@ func (s *scan) cpf(n *number) int {
 	switch {
 	case n.size[0] == size:
 		if cpfValid(n.digits[:size]) && s.free(n.start, n.end[0]) && !s.numbered(n.start) && !s.priced(n.start) &&
-			!s.phoned(n.start, true) {
+			s.phoned(n.start, true) < 0 {
 			return s.hit(cpf, n.start, n.end[0])
 		}
 	case n.shaped(3, 3, 3, 2) && (n.sep[1] == '.' || n.sep[1] == ' ') && n.sep[2] == n.sep[1]:
@@ -428,7 +428,7 @@ func (s *scan) nhs(n *number) int {
 	default:
 		return 0
 	}
-	if nhsValid(n.digits[:size]) && !s.phoned(n.start, true) && (loose || s.about(aboutNHS, n.start, end)) {
+	if nhsValid(n.digits[:size]) && s.phoned(n.start, true) < 0 && (loose || s.about(aboutNHS, n.start, end)) {
 		return s.hit(nhs, n.start, end)
 	}
 	return 0
@@ -450,7 +450,7 @@ func (s *scan) aadhaar(n *number) int {
 	default:
 		return 0
 	}
-	if n.digits[0] >= 2 && verhoeff(n.digits[:size]) && !s.phoned(n.start, true) && (loose || s.about(aboutUID, n.start, end)) {
+	if n.digits[0] >= 2 && verhoeff(n.digits[:size]) && s.phoned(n.start, true) < 0 && (loose || s.about(aboutUID, n.start, end)) {
 		return s.hit(aadhaar, n.start, end)
 	}
 	return 0

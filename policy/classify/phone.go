@@ -39,7 +39,7 @@ func (s *scan) readDialled(d *dialled, i int) bool {
 			i++
 		}
 		size := i - from
-		if size == 0 || s.is(i, isLetter|isUnder) || d.n+size > longestPhone {
+		if size == 0 || s.is(i, isLetter|isUnder) && !s.extension(i) || d.n+size > longestPhone {
 			// What comes is not part of the number. Without something in between it is.
 			return d.groups > 0 && between > 0 || size == 0 && d.groups > 0
 		}
@@ -51,6 +51,9 @@ func (s *scan) readDialled(d *dialled, i int) bool {
 		d.groups++
 	}
 }
+
+// extension reports whether at i an extension of a telephone number begins: x123.
+func (s *scan) extension(i int) bool { return s.at(i)|0x20 == 'x' && s.is(i+1, isDigit) }
 
 // international finds a number with its country code at the + at i.
 func (s *scan) international(i int) int {
@@ -143,7 +146,7 @@ func (s *scan) bracketed(i int) int {
 			}
 		}
 	}
-	if s.is(end, isWord) || s.at(i+1) < '2' || s.at(j) < '2' {
+	if s.is(end, isWord) && !s.extension(end) || s.at(i+1) < '2' || s.at(j) < '2' {
 		return 0
 	}
 	return s.hit(phone, i, end)
@@ -163,11 +166,11 @@ func (s *scan) local(n *number) int {
 		return 0
 	}
 	d := &s.dial
-	if !s.phoned(start, true) || !s.readDialled(d, n.start) || !d.plausible() {
+	if s.phoned(start, true) < 0 || !s.readDialled(d, n.start) || !d.plausible() {
 		return 0
 	}
 	formatted := (d.groups > 1 && d.seps[1] != '/' || d.digits[0] == 0) && d.n > shortestPhone
-	if s.priced(start) || s.numbered(start) || !s.phoned(start, formatted) {
+	if at := s.phoned(start, formatted); at < 0 || s.priced(start) || s.numberedAfter(start, at) {
 		return 0
 	}
 	total := 0
@@ -190,6 +193,8 @@ func (d *dialled) plausible() bool {
 	switch {
 	case d.groups == 2 && d.seps[1] == '.': // a number with a fraction
 		return first == 3 && second == 4
+	case d.groups >= 4 && first == 3 && d.digits[0] == 9 && d.digits[1] == 7 && d.digits[2] >= 8 && d.n == 13: // a book
+		return false
 	case d.groups == 2 && first == 4 && second == 4 && d.seps[1] == '-': // from one year to another
 		return d.digits[0] > 2 || d.digits[4] > 2
 	case d.groups == 3 && second <= 2 && (first == 4 && third <= 2 || first <= 2 && third == 4):

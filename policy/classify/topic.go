@@ -6,14 +6,16 @@ import "bytes"
 type topic uint8
 
 const (
-	aboutPhone  topic = iota // this is one
-	maybePhone               // a verb of calling
-	aboutSSN                 // social security
-	aboutUID                 // Aadhaar
-	aboutNHS                 // patients
-	aboutCard                // cards
-	aboutMoney               // a currency
-	aboutThings              // orders, parcels and other things that have long numbers
+	aboutPhone    topic = iota // this is one
+	maybePhone                 // a verb of calling
+	aboutSSN                   // social security
+	maybeSSN                   // "social", which may be anything
+	maybeSecurity              // "security", likewise
+	aboutUID                   // Aadhaar
+	aboutNHS                   // patients
+	aboutCard                  // cards
+	aboutMoney                 // a currency
+	aboutThings                // orders, parcels and other things that have long numbers
 	numTopics
 )
 
@@ -37,9 +39,13 @@ func wordsOf(c topic) []string {
 			"telefon", "telefono", "telefone", "celular", "movil", "handy", "mobil", "portable", "telefoon", "cellulare", "phonenumber",
 		}
 	case maybePhone:
-		return []string{"call", "text", "ring", "dial", "contact", "reach", "phoned", "called", "msg", "viber", "signal"}
+		return []string{"call", "text", "ring", "dial", "contact", "reach", "phoned", "called", "viber"}
 	case aboutSSN:
-		return []string{"ssn", "ssns", "social", "security", "socialsec", "itin", "taxpayer"}
+		return []string{"ssn", "ssns", "socialsec", "itin"}
+	case maybeSSN:
+		return []string{"social"}
+	case maybeSecurity:
+		return []string{"security"}
 	case aboutUID:
 		return []string{"aadhaar", "aadhar", "adhaar", "adhar", "uidai"}
 	case aboutNHS:
@@ -101,8 +107,13 @@ func (s *scan) topics(i, j int) {
 }
 
 func (s *scan) topic(i, j int) {
-	if c, ok := topicOf(s.text[i:j]); ok {
-		s.last[c] = j
+	c, ok := topicOf(s.text[i:j])
+	if !ok {
+		return
+	}
+	s.last[c] = j
+	if c == maybeSecurity && i-s.last[maybeSSN] <= 1 {
+		s.last[aboutSSN] = j
 	}
 }
 
@@ -120,6 +131,17 @@ func topicOf(word []byte) (topic, bool) {
 
 // before reports whether a word of the topic stands at most limit bytes before i.
 func (s *scan) before(c topic, i, limit int) bool { return i-s.last[c] <= limit }
+
+// socially reports whether the number at i is a social security number by the words
+// around it.
+func (s *scan) socially(start, end int) bool {
+	if s.about(aboutSSN, start, end) {
+		return true
+	}
+	const closer = 8 // "social is"
+	from := s.last[maybeSSN]
+	return start-from <= closer && s.linked(from, start, true)
+}
 
 // about reports whether a word of the topic stands shortly before or after.
 func (s *scan) about(c topic, start, end int) bool {
@@ -146,15 +168,32 @@ func (s *scan) about(c topic, start, end int) bool {
 // numbered reports whether the number at i is, by the words right before it, that
 // of a thing: "order no. 4111...".
 func (s *scan) numbered(i int) bool {
+	return s.numberedAfter(i, max(s.last[aboutCard], s.last[aboutPhone], s.last[aboutSSN], s.last[aboutUID], s.last[aboutNHS]))
+}
+
+// numberedAfter is numbered where what stands at other says otherwise, unless the
+// thing is named after it.
+func (s *scan) numberedAfter(i, other int) bool {
 	from := s.last[aboutThings]
 	if s.at(i-1) == '#' {
 		return true
 	}
-	if i-from > rightBefore || max(s.last[aboutCard], s.last[aboutPhone], s.last[aboutSSN], s.last[aboutUID], s.last[aboutNHS]) > from {
+	if i-from > rightBefore || other > from {
 		return false
 	}
 	s.steps += i - from
-	return !bytes.ContainsAny(s.text[from:i], ",;\n!?|&")
+	for k, c := range s.text[from:i] {
+		switch c {
+		case ',', ';', '\n', '!', '?', '|', '&':
+			return false
+		case '.':
+			if s.stop(from + k) {
+				return false
+			}
+		default:
+		}
+	}
+	return true
 }
 
 // priced reports whether the number at i is an amount of money.
@@ -186,35 +225,53 @@ func foreign() [16]string {
 	}
 }
 
-// phoned reports whether the number at i is a telephone number by the words before
-// it. A number in between is what the word was about.
-func (s *scan) phoned(i int, formatted bool) bool {
-	near := s.before(aboutPhone, i, nearBefore)
-	from := s.last[aboutPhone]
-	if !near && formatted && s.before(maybePhone, i, rightBefore) {
-		near, from = true, s.last[maybePhone]
+// phoned returns where the word stands that says that the number at i is that of a
+// telephone, farAway if there is none.
+func (s *scan) phoned(i int, formatted bool) int {
+	if from := s.last[aboutPhone]; i-from <= nearBefore && s.linked(from, i, false) {
+		return from
 	}
-	if near {
-		s.steps += i - from
-		weak := from != s.last[aboutPhone]
-		for _, c := range s.text[from:i] {
-			if c >= '0' && c <= '9' || weak && (c == ';' || c == '\n' || c == '{' || c == '=' || c == '"') {
-				return false
-			}
-		}
-		return true
+	if from := s.last[maybePhone]; formatted && i-from <= rightBefore && s.linked(from, i, true) {
+		return from
 	}
-	window := s.text[max(0, i-nearBefore):i]
+	from := max(0, i-nearBefore)
+	window := s.text[from:i]
 	s.steps += len(window)
 	for k := len(window) - 1; k >= 0 && (window[k] < '0' || window[k] > '9'); k-- {
 		if window[k] >= 0x80 {
 			for _, word := range foreign() {
-				if bytes.Contains(window, []byte(word)) {
-					return true
+				if at := bytes.LastIndex(window, []byte(word)); at >= 0 {
+					return from + at
 				}
 			}
-			return false
+			break
 		}
 	}
-	return false
+	return farAway
+}
+
+// stop reports whether the dot at i ends a sentence: it does not in "no. 5" and "nr. 5".
+func (s *scan) stop(i int) bool { return s.at(i+1) == ' ' && s.at(i-2)|0x20 != 'n' }
+
+// linked reports whether a word that ends at from still speaks of the number at i:
+// there is no other number and no end of a sentence in between. Weak words must
+// stand closer still.
+func (s *scan) linked(from, i int, weak bool) bool {
+	s.steps += i - from
+	for k := from; k < i; k++ {
+		switch c := s.text[k]; c {
+		case '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', '!', '?':
+			return false
+		case '.':
+			if s.stop(k) && (weak || k > from) { // the first may be that of "Tel."
+				return false
+			}
+		case ';', '\n', '{', '=', '"':
+			if weak {
+				return false
+			}
+		default:
+		}
+	}
+	return true
 }
