@@ -28,8 +28,8 @@ const (
 type Options struct {
 	// Workers of the fleet. They must be valid, see [fleet.Validate].
 	Workers []fleet.Worker
-	// Discover takes the event addresses of a worker that has none from the engine
-	// itself, where it tells them. Without it they are advice only.
+	// Discover takes the ranks and event addresses of a worker that has none from the
+	// engine itself, where it tells them. Without it they are advice only.
 	Discover bool
 	// Files are the models whose prompts are computed here, by name.
 	Files map[string]local.Model
@@ -79,9 +79,9 @@ func checks() []check {
 		{"tokens", true, checkTokens},
 		{"metrics", true, checkMetrics},
 		{"caching", true, checkCaching},
+		{"ranks", true, checkRanks},
 		{"events", false, checkEvents},
 		{"probe", true, checkProbe},
-		{"ranks", true, checkRanks},
 		{"blocks", true, checkBlocks},
 	}
 }

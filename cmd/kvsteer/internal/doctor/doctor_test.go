@@ -21,11 +21,13 @@ import (
 // Engines are asked where they publish, if nobody says.
 func TestDiscover(t *testing.T) {
 	t.Parallel()
-	w := engine(t).Worker()
-	w.Events = nil
-	r := oneWorker(t, w, func(o *Options) { o.Discover = true })
-	assert.Equal(t, OK, r.Status)
-	assert.Zero(t, r.Counts.Warning)
+	for ranks := range 3 {
+		w := engine(t, func(c *fleettest.Config) { c.Ranks = ranks }).Worker()
+		w.Events, w.DataParallel = nil, 0
+		r := oneWorker(t, w, func(o *Options) { o.Discover = true })
+		assert.Equal(t, OK, r.Status)
+		assert.Zero(t, r.Counts.Warning)
+	}
 }
 
 // With the key an engine that wants one is healthy, and nobody reads the key.

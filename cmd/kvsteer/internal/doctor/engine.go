@@ -55,6 +55,7 @@ func checkEngine(ctx context.Context, p *patient) findings {
 		v.Version = p.info.Version
 	}
 	p.version = v.Version
+	p.askSources(ctx)
 	name := strings.TrimSpace(title(p.engine) + " " + p.version)
 	seen := ownedBy(ctx, p)
 	switch {

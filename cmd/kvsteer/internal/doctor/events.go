@@ -51,12 +51,6 @@ func (s *sources) UnmarshalJSON(b []byte) error {
 
 // checkEvents: do the engine's KV events arrive, all of them?
 func checkEvents(ctx context.Context, p *patient) findings {
-	if p.reachable && p.engine == fleet.EngineVLLM {
-		p.get(ctx, "/kv_event_sources", &p.sources)
-	}
-	if len(p.worker.Events) == 0 && p.opts.Discover {
-		p.worker.Events = p.advertised()
-	}
 	switch {
 	case len(p.worker.Events) == 0:
 		return p.noEvents()
@@ -80,15 +74,26 @@ func checkEvents(ctx context.Context, p *patient) findings {
 	return found
 }
 
+// askSources asks where the engine publishes.
+func (p *patient) askSources(ctx context.Context) {
+	if p.engine != fleet.EngineVLLM {
+		return
+	}
+	p.get(ctx, "/kv_event_sources", &p.sources)
+	if at := p.advertised(); p.opts.Discover && len(p.worker.Events) == 0 && len(at) > 0 {
+		p.worker.Events, p.worker.DataParallel = at, len(at)
+	}
+}
+
 // advertised is where the engine says that it publishes, as addresses that can be
-// dialled from here.
+// dialled from here; nil unless it says so of all its ranks.
 func (p *patient) advertised() []follow.Endpoint {
 	base, err := url.Parse(p.worker.URL)
 	if err != nil {
 		return nil
 	}
 	var all []follow.Endpoint
-	for rank := range p.worker.Ranks() {
+	for rank := range len(p.sources) {
 		s, known := p.sources[rank]
 		if !known {
 			return nil

@@ -24,7 +24,7 @@ func (p *prober) judgeUsage(warm *trial) {
 		p.add(warning("cached tokens are not reported, so that predictions can't be checked").advise(cachedAdvice(p.engine)))
 	case warm.usage.CacheRead == 0:
 		p.add(fault("nothing was cached of a prompt that had just been computed").
-			advise("Is prefix caching on? Do other clients push everything out of the cache?"))
+			advise("Is prefix caching on? Are there more ranks than one, see above? Do other clients push everything out of the cache?"))
 	}
 }
 
