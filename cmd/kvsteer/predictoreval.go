@@ -32,9 +32,9 @@ A line is a JSON object:
   actual_tpot_ms             measured time between tokens; 0: none
   model, class, worker       whose behaviour this is; may be absent
 
-A line of a gateway's log of outcomes (decision, ttft_s; examples/nethttp -outcomes)
-is taken as it was: its own prediction against its own measurement. First attempts
-that stream count; -warmup is how many of them come before.
+A decision log (package record; examples/nethttp -record) is taken as it was: what the
+router predicted against what it measured. First attempts that stream count; -warmup
+is how many of them come before.
 `
 
 // maxLine bounds a line of a recording.
@@ -53,31 +53,6 @@ type recorded struct {
 	Prefix  float64 `json:"prefix_cache_score"`
 	TTFT    float64 `json:"actual_ttft_ms"`
 	TPOT    float64 `json:"actual_tpot_ms"`
-	outcome
-}
-
-// outcome is what a line of a log of outcomes has besides.
-type outcome struct {
-	Decision *struct {
-		Attempt    int `json:"attempt"`
-		Chosen     int `json:"chosen"`
-		Candidates []struct {
-			TTFT time.Duration `json:"predicted_ttft_ns"`
-			P90  time.Duration `json:"predicted_ttft_p90_ns"`
-		} `json:"candidates"`
-	} `json:"decision"`
-	Seconds float64 `json:"ttft_s"`
-}
-
-// live returns what was predicted and measured, in milliseconds.
-func (o *outcome) live() (p pair, ok bool) {
-	d := o.Decision
-	if d.Attempt != 1 || d.Chosen < 0 || d.Chosen >= len(d.Candidates) || !(o.Seconds > 0) {
-		return pair{}, false
-	}
-	const ms = float64(time.Millisecond)
-	c := &d.Candidates[d.Chosen]
-	return pair{actual: o.Seconds * float64(time.Second) / ms, predicted: float64(c.TTFT) / ms, high: float64(c.P90) / ms}, true
 }
 
 func (r *recorded) check() error {
@@ -176,7 +151,11 @@ func evaluate(ctx context.Context, name string, r io.Reader, warmup int, cached 
 	e := evaluation{
 		report: rep, predictor: kvsteer.NewPredictor(kvsteer.PredictorOptions{}), out: make([]kvsteer.Prediction, 1),
 	}
-	lines := bufio.NewScanner(r)
+	in := bufio.NewReader(r)
+	if isLog(in) {
+		return evaluateLog(ctx, name, in, rep)
+	}
+	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxLine)
 	number := 0
 	for lines.Scan() {
@@ -193,10 +172,6 @@ func evaluate(ctx context.Context, name string, r io.Reader, warmup int, cached 
 			return nil, fmt.Errorf("%s:%d: not a recorded request: %w", name, number, err)
 		}
 		rep.Lines++
-		if rec.Decision != nil {
-			e.recall(&rec)
-			continue
-		}
 		if err := rec.check(); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", name, number, err)
 		}
@@ -205,9 +180,15 @@ func evaluate(ctx context.Context, name string, r io.Reader, warmup int, cached 
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("%s:%d: %w", name, number+1, err)
 	}
+	return e.done(name)
+}
+
+// done works out the figures, if there are any.
+func (e *evaluation) done(name string) (*evalReport, error) {
+	rep := e.report
 	if len(e.ttft.rows) == 0 {
 		return nil, fmt.Errorf("%s: %d of %d lines carry a TTFT, and the first %d are only learned from",
-			name, rep.WithTTFT, rep.Lines, warmup)
+			name, rep.WithTTFT, rep.Lines, rep.Warmup)
 	}
 	rep.fill(&e.ttft, &e.itl)
 	return rep, nil
@@ -219,17 +200,6 @@ type evaluation struct {
 	predictor kvsteer.Predictor
 	out       []kvsteer.Prediction
 	ttft, itl sample
-}
-
-// recall takes what a router predicted when it chose.
-func (e *evaluation) recall(rec *recorded) {
-	p, ok := rec.live()
-	if !ok {
-		return
-	}
-	if e.report.WithTTFT++; e.report.WithTTFT > e.report.Warmup {
-		e.ttft.rows = append(e.ttft.rows, p)
-	}
 }
 
 // replay predicts a request by those before it, then learns from it.

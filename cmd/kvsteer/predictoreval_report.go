@@ -120,7 +120,7 @@ func (r *evalReport) print(w io.Writer) error {
 	fmt.Fprintf(w, "  rows used        %d (of %d lines %d carry a TTFT; the first %d are learned from only)\n",
 		r.Used, r.Lines, r.WithTTFT, r.Warmup)
 	fmt.Fprintf(w, "  TTFT error       median %.2f%%, mean %.2f%%\n", r.MedianAPE, r.MeanAPE)
-	if r.P50Coverage > 0 { // a log of outcomes has none
+	if r.P50Coverage > 0 { // a decision log has none
 		fmt.Fprintf(w, "  coverage         p50 %.1f%%, p90 %.1f%%\n", r.P50Coverage, r.P90Coverage)
 	} else {
 		fmt.Fprintf(w, "  coverage         p90 %.1f%%\n", r.P90Coverage)

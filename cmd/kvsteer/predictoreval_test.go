@@ -9,8 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/policy"
+	"github.com/kvsteer/kvsteer/record"
 )
 
 // recording writes n lines of an engine that takes 20 ms and 0.1 ms a token.
@@ -125,27 +130,48 @@ func TestCachedTokensOnRequest(t *testing.T) {
 	require.Zero(t, r.features(false).Waiting)
 }
 
-// A gateway's log has predictions of its own.
-func TestPredictorEvalOfOutcomes(t *testing.T) {
-	line := func(attempt, chosen int, predicted, p90, seconds float64) string {
-		return fmt.Sprintf(`{"decision":{"attempt":%d,"chosen":%d,"candidates":[{"predicted_ttft_ns":1},`+
-			`{"predicted_ttft_ns":%.0f,"predicted_ttft_p90_ns":%.0f}]},"ttft_s":%g,"duration_s":1}`,
-			attempt, chosen, predicted*1e9, p90*1e9, seconds)
+// A router's decision log has predictions of its own.
+func TestPredictorEvalOfALog(t *testing.T) {
+	var log bytes.Buffer
+	rec, err := record.New(&log, record.Options{})
+	require.NoError(t, err)
+	id := uint64(0)
+	add := func(attempt, chosen int, predicted, p90, seconds float64) {
+		id++
+		of := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+		candidate := policy.Candidate{PredictedTTFT: of(predicted), PredictedP90: of(p90)}
+		d := &kvsteer.Decision{ID: id, Attempt: attempt, Chosen: chosen, Candidates: make([]kvsteer.DecisionCandidate, 2)}
+		d.Candidates[1].Candidate = candidate
+		rec.OnDecision(d)
+		if seconds >= 0 {
+			rec.OnOutcome(&kvsteer.Outcome{Decision: d, TTFT: of(seconds)})
+		}
 	}
-	file := recording(t, 0,
-		line(1, 1, 9, 9, 1),      // before those that count
-		line(1, 1, 0.5, 0.6, 0),  // no first token was seen
-		line(2, 1, 0.5, 0.6, 2),  // a second attempt
-		line(1, -1, 0.5, 0.6, 2), // nobody
-		line(1, 1, 0.9, 1.2, 1), line(1, 1, 1.2, 1.3, 1), line(1, 1, 1, 1.5, 2))
+	add(1, 1, 9, 9, 1)      // before those that count
+	add(1, 1, 0.5, 0.6, 0)  // no first token was seen
+	add(1, 1, 0.5, 0.6, -1) // it has not ended
+	add(2, 1, 0.5, 0.6, 2)  // a second attempt
+	add(1, -1, 0.5, 0.6, 2) // nobody
+	add(1, 1, 0.9, 1.2, 1)
+	add(1, 1, 1.2, 1.3, 1)
+	add(1, 1, 1, 1.5, 2)
+	require.NoError(t, rec.Close())
+	file := filepath.Join(t.TempDir(), "log.jsonl")
+	require.NoError(t, os.WriteFile(file, log.Bytes(), 0o600))
 	code, out, errs := eval("-json", "-warmup", "1", file)
 	require.Equal(t, exitOK, code, errs)
 	var got []evalReport
 	require.NoError(t, json.Unmarshal([]byte(out), &got))
-	require.Equal(t, []int{7, 4, 3}, []int{got[0].Lines, got[0].WithTTFT, got[0].Used})
+	require.Equal(t, []int{16, 4, 3}, []int{got[0].Lines, got[0].WithTTFT, got[0].Used})
 	require.InDelta(t, 20, got[0].MedianAPE, 1e-6)
 	require.InDelta(t, 80.0/3, got[0].MeanAPE, 1e-6)
 	require.InDelta(t, 200.0/3, got[0].P90Coverage, 1e-6)
 	_, out, _ = eval("-warmup", "1", file)
 	require.Contains(t, out, "coverage         p90 66.7%")
+	code, _, errs = eval("-warmup", "9", file)
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs, "log.jsonl: 4 of 16 lines carry a TTFT")
+	require.NoError(t, os.WriteFile(file, bytes.Replace(log.Bytes(), []byte(`"version":1`), []byte(`"version":9`), 1), 0o600))
+	_, _, errs = eval(file)
+	require.Contains(t, errs, "a newer kvsteer reads it")
 }

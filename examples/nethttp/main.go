@@ -28,10 +28,11 @@ import (
 	"github.com/kvsteer/kvsteer/fleet/file"
 	"github.com/kvsteer/kvsteer/kvcache/zmtp"
 	"github.com/kvsteer/kvsteer/policy"
+	"github.com/kvsteer/kvsteer/record"
 )
 
 type config struct {
-	listen, fleet, policy, outcomes string
+	listen, fleet, policy, record string
 	files                           files
 	queue                           bool
 	notice, grace                   time.Duration
@@ -42,7 +43,7 @@ func main() {
 	flag.StringVar(&c.listen, "listen", "127.0.0.1:8080", "address to serve on")
 	flag.StringVar(&c.fleet, "fleet", "fleet.yaml", "file that lists the workers; it may change while we run")
 	flag.StringVar(&c.policy, "policy", "kvsteer", "how to choose: kvsteer, or round-robin to compare with")
-	flag.StringVar(&c.outcomes, "outcomes", "", "file to append one JSON line per finished request to: decision, TTFT, usage")
+	flag.StringVar(&c.record, "record", "", "file to append the decision log to, which kvsteer replay and predictor-eval read")
 	flag.Var(&c.files, "files", "`MODEL=DIR`: compute a model's prompts from its files (tokenizer.json ...) instead of by asking; repeatable")
 	flag.BoolVar(&c.queue, "queue", false, "hold requests while every worker is busy, and choose when one is free")
 	flag.DurationVar(&c.notice, "notice", time.Second, "how long readiness is denied before connections are, for load balancers to notice")
@@ -98,13 +99,13 @@ func run(ctx context.Context, c config) (err error) {
 		defer closing(e, &err)
 		opts = append(opts, kvsteer.WithEncoder(e.Encoder))
 	}
-	if c.outcomes != "" {
-		var f *os.File
-		if f, err = os.OpenFile(c.outcomes, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
-			return fmt.Errorf("-outcomes: %w", err)
+	if c.record != "" {
+		var log *record.Recorder
+		if log, err = record.Open(c.record, record.Options{Logger: logger}); err != nil {
+			return fmt.Errorf("-record: %w", err)
 		}
-		defer closing(f, &err)
-		opts = append(opts, kvsteer.WithHooks(newOutcomeLog(f)))
+		defer closing(log, &err)
+		opts = append(opts, kvsteer.WithHooks(log))
 	}
 	router, err := kvsteer.New(opts...)
 	if err != nil {

@@ -18,13 +18,13 @@ import (
 )
 
 // At the end readiness fails first, while requests are still served; streams
-// finish, and their outcomes are written.
+// finish, and how they ended is recorded.
 func TestStopsInOrder(t *testing.T) {
 	engine := fleettest.New(t, fleettest.Config{Name: "w0", Model: "m", Speed: 1000})
 	dir := t.TempDir()
 	c := config{
 		listen: freeAddress(t), fleet: filepath.Join(dir, "fleet.yaml"), policy: "kvsteer",
-		outcomes: filepath.Join(dir, "outcomes"), notice: 300 * time.Millisecond, grace: 10 * time.Second,
+		record: filepath.Join(dir, "decisions"), notice: 300 * time.Millisecond, grace: 10 * time.Second,
 	}
 	require.NoError(t, os.WriteFile(c.fleet, []byte("workers:\n  - name: w0\n    url: "+engine.URL()+"\n"), 0o600))
 	ctx, stop := context.WithCancel(t.Context())
@@ -48,9 +48,9 @@ func TestStopsInOrder(t *testing.T) {
 	require.Contains(t, string(text), "[DONE]")
 	require.NoError(t, <-ended)
 	http.DefaultClient.CloseIdleConnections()
-	outcomes, err := os.ReadFile(c.outcomes)
+	log, err := os.ReadFile(c.record)
 	require.NoError(t, err)
-	require.Contains(t, string(outcomes), `"known":true`)
+	require.Contains(t, string(log), `"known":true`)
 }
 
 // What the flags ask for and can't be had is the error of run, at once.
@@ -73,8 +73,8 @@ func TestRefusesToStart(t *testing.T) {
 			config{policy: "kvsteer", fleet: good, listen: "127.0.0.1:0", files: files{"m": {Dir: t.TempDir()}}}, "-files: ",
 		},
 		"port in use": {config{policy: "kvsteer", fleet: good, listen: taken.Addr().String()}, "-listen: listen tcp 127.0.0.1:"},
-		"no outcomes": {
-			config{policy: "kvsteer", fleet: good, listen: "127.0.0.1:0", outcomes: t.TempDir()}, "-outcomes: open ",
+		"no log": {
+			config{policy: "kvsteer", fleet: good, listen: "127.0.0.1:0", record: t.TempDir()}, "-record: record: open ",
 		},
 	}
 	for name, c := range cases {
@@ -89,7 +89,7 @@ func TestFilesOfAnotherModel(t *testing.T) {
 	dir := t.TempDir()
 	c := config{
 		listen: freeAddress(t), fleet: filepath.Join(dir, "fleet.yaml"), policy: "kvsteer", queue: true,
-		outcomes: filepath.Join(dir, "outcomes"), grace: 10 * time.Second,
+		record: filepath.Join(dir, "decisions"), grace: 10 * time.Second,
 	}
 	require.Error(t, c.files.Set("m"))
 	require.NoError(t, c.files.Set("m=../../kvcache/prompt/local/testdata/models/qwen"))
@@ -102,9 +102,9 @@ func TestFilesOfAnotherModel(t *testing.T) {
 		resp, err := http.Post("http://"+c.listen+"/v1/completions", "application/json", strings.NewReader(`{"model":"m","prompt":"hi there"}`))
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
-		outcomes, err := os.ReadFile(c.outcomes)
+		log, err := os.ReadFile(c.record)
 		require.NoError(t, err)
-		return resp.StatusCode == http.StatusOK && strings.Contains(string(outcomes), "not from local: ids differ from the engine's")
+		return resp.StatusCode == http.StatusOK && strings.Contains(string(log), "not from local: ids differ from the engine's")
 	}, 20*time.Second, 5*time.Millisecond)
 	stop()
 	require.NoError(t, <-ended)

@@ -110,10 +110,10 @@ func checkPredictions(t *testing.T, what string, outcomes []outcome, required bo
 	t.Helper()
 	known, equal, exact := 0, 0, 0
 	for _, o := range outcomes {
-		if o.Error != "" || o.Decision.Chosen < 0 {
+		if o.Error != "" || o.decision.Chosen < 0 {
 			continue
 		}
-		if o.Decision.Candidates[o.Decision.Chosen].Trust == "exact" && o.Decision.TokenSource != "bytes" {
+		if o.decision.Candidates[o.decision.Chosen].TrustState == "exact" && o.decision.TokenSource != "bytes" {
 			exact++
 		}
 		if !o.Usage.CachedKnown {
@@ -124,8 +124,8 @@ func checkPredictions(t *testing.T, what string, outcomes []outcome, required bo
 			equal++
 		} else {
 			t.Logf("%s: predicted %d cached tokens of %d, the engine reported %d (trust %s, tokens from %s)", what,
-				o.CachedPredicted, o.Decision.PromptTokens, o.Usage.CacheRead,
-				o.Decision.Candidates[o.Decision.Chosen].Trust, o.Decision.TokenSource)
+				o.CachedPredicted, o.decision.PromptTokens, o.Usage.CacheRead,
+				o.decision.Candidates[o.decision.Chosen].TrustState, o.decision.TokenSource)
 		}
 	}
 	require.Positive(t, known, "%s: the engine reported cached tokens", what)

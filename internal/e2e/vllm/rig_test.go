@@ -3,7 +3,6 @@
 package vllm_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -20,6 +19,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/record"
 )
 
 // process is a child that is killed with the test.
@@ -182,7 +184,7 @@ func status(t *testing.T, url string) int {
 
 // gateway is examples/nethttp as a user would run it.
 type gateway struct {
-	url, outcomes string
+	url, log string
 	process       *process
 }
 
@@ -199,55 +201,40 @@ func startGateway(t *testing.T, binary, rule string, workers []*worker) *gateway
 	port := freePorts(t, 1)[0]
 	g := &gateway{
 		url:      fmt.Sprintf("http://127.0.0.1:%d", port),
-		outcomes: filepath.Join(outDir(t), "outcomes-"+rule+".jsonl"),
+		log: filepath.Join(outDir(t), "decisions-"+rule+".jsonl"),
 	}
-	_ = os.Remove(g.outcomes)
+	_ = os.Remove(g.log)
 	g.process = start(t, "gateway-"+rule, binary, "-listen", fmt.Sprintf("127.0.0.1:%d", port),
-		"-fleet", fleetFile, "-policy", rule, "-outcomes", g.outcomes)
+		"-fleet", fleetFile, "-policy", rule, "-record", g.log)
 	require.Eventually(t, func() bool { return status(t, g.url+"/healthz") == http.StatusOK },
 		time.Minute, 100*time.Millisecond, "the gateway is ready")
 	return g
 }
 
-// outcome is the part of a line of -outcomes that is looked at.
+// outcome is a request that has ended, and the decision that it went by.
 type outcome struct {
-	Decision struct {
-		TokenSource  string `json:"token_source"`
-		PromptTokens int    `json:"prompt_tokens"`
-		Chosen       int    `json:"chosen"`
-		Candidates   []struct {
-			Name  string `json:"name"`
-			Trust string `json:"trust"`
-			TTFT  int64  `json:"predicted_ttft_ns"`
-		} `json:"candidates"`
-	} `json:"decision"`
-	TTFT            float64 `json:"ttft_s"`
-	CachedPredicted int     `json:"cached_predicted"`
-	Usage           struct {
-		Uncached    int  `json:"uncached"`
-		CacheRead   int  `json:"cache_read"`
-		CachedKnown bool `json:"cached_known"`
-	} `json:"usage"`
-	Error string `json:"error"`
+	record.Outcome
+
+	decision *kvsteer.Decision
 }
 
 func (g *gateway) read(t *testing.T) []outcome {
 	t.Helper()
-	f, err := os.Open(g.outcomes)
+	f, err := os.Open(g.log)
 	require.NoError(t, err)
 	defer f.Close()
 	var all []outcome
-	lines := bufio.NewReader(f)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if err == io.EOF {
-			return all // a line that is being written has no end yet
+	decisions := map[uint64]*kvsteer.Decision{}
+	require.NoError(t, record.Read(f, func(e *record.Entry) error { // a line that is being written is damaged
+		switch {
+		case e.Decision != nil:
+			decisions[e.Decision.ID] = e.Decision
+		case e.Outcome != nil:
+			all = append(all, outcome{*e.Outcome, decisions[e.Outcome.Decision]})
 		}
-		require.NoError(t, err)
-		var o outcome
-		require.NoError(t, json.Unmarshal(line, &o))
-		all = append(all, o)
-	}
+		return nil
+	}))
+	return all
 }
 
 // ask sends one small request and returns the status.
@@ -275,8 +262,8 @@ func (g *gateway) trusts(t *testing.T) map[string]string {
 	all := g.read(t)
 	out := map[string]string{}
 	if len(all) > 0 {
-		for _, c := range all[len(all)-1].Decision.Candidates {
-			out[c.Name] = c.Trust
+		for _, c := range all[len(all)-1].decision.Candidates {
+			out[c.Name] = c.TrustState
 		}
 	}
 	return out
