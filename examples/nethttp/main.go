@@ -33,9 +33,9 @@ import (
 
 type config struct {
 	listen, fleet, policy, record string
-	files                           files
-	queue                           bool
-	notice, grace                   time.Duration
+	files                         files
+	queue                         bool
+	notice, grace                 time.Duration
 }
 
 func main() {

@@ -185,7 +185,7 @@ func status(t *testing.T, url string) int {
 // gateway is examples/nethttp as a user would run it.
 type gateway struct {
 	url, log string
-	process       *process
+	process  *process
 }
 
 func startGateway(t *testing.T, binary, rule string, workers []*worker) *gateway {
@@ -200,7 +200,7 @@ func startGateway(t *testing.T, binary, rule string, workers []*worker) *gateway
 	require.NoError(t, os.WriteFile(fleetFile, fleet.Bytes(), 0o600))
 	port := freePorts(t, 1)[0]
 	g := &gateway{
-		url:      fmt.Sprintf("http://127.0.0.1:%d", port),
+		url: fmt.Sprintf("http://127.0.0.1:%d", port),
 		log: filepath.Join(outDir(t), "decisions-"+rule+".jsonl"),
 	}
 	_ = os.Remove(g.log)
