@@ -175,3 +175,43 @@ func TestConsider(t *testing.T) {
 			"or the requested model, workers w", v.dropped["d"])
 	require.Equal(t, []string{"llama", "qwen-big", "qwen-mini", "glm"}, set.Models(&policy.Request{Model: "llama"}, nil))
 }
+
+// What drops a candidate is the first thing that does.
+func TestTheFirstReasonIsNamed(t *testing.T) {
+	t.Parallel()
+	set := compile(t, route(policy.Route{Exclude: []policy.Exclusion{
+		{Name: "busy", Drop: policy.Filter{QueuedPrompts: policy.GreaterThan(2)}},
+		{Name: "full", Drop: policy.Filter{KVCacheUsage: policy.GreaterThan(0.5)}},
+	}}))
+	v := ask(set, policy.Request{Model: "glm"},
+		worker("both", "glm", 1, queued(3), usage(0.9)), worker("full", "glm", 1, usage(0.9)), worker("other", "qwen", 1, queued(3)))
+	require.Equal(t, map[string]string{
+		"both": "busy: queuedPrompts > 2", "full": "full: kvCacheUsage > 0.5", "other": "not considered: does not serve the requested model",
+	}, v.dropped)
+}
+
+// Of models that are named and labelled, those count that are both.
+func TestConsiderNamesAndLabels(t *testing.T) {
+	t.Parallel()
+	spec := route(policy.Route{Consider: []policy.Consider{{
+		Models: []string{"glm", "qwen"}, ModelLabels: map[string]string{"family": "big"},
+	}}})
+	spec.Models = []policy.ModelLabels{
+		{Name: "glm", Labels: map[string]string{"family": "big"}}, {Name: "llama", Labels: map[string]string{"family": "big"}},
+	}
+	require.Equal(t, []string{"glm"}, compile(t, spec).Models(&policy.Request{Model: "x"}, nil))
+}
+
+// The state of the pool can be told only with candidates of the requested model, which
+// may be none that a rule considers.
+func TestModelsThatTellTheStateOfThePool(t *testing.T) {
+	t.Parallel()
+	to := func(name string) policy.Route {
+		return policy.Route{Consider: []policy.Consider{{Models: []string{name}}}}
+	}
+	busy := policy.Match{QueuedPrompts: policy.GreaterThan(5)}
+	set := compile(t, rules(policy.Rule{Matches: []policy.Match{busy}, Route: to("small")}, policy.Rule{Route: to("medium")}))
+	require.Equal(t, []string{"large", "small", "medium"}, set.Models(&policy.Request{Model: "large"}, nil))
+	set = compile(t, rules(policy.Rule{Route: to("medium")}))
+	require.Equal(t, []string{"medium"}, set.Models(&policy.Request{Model: "large"}, nil))
+}

@@ -66,13 +66,11 @@ func (s *Set) enforce(sc *scratch, plan *Plan) {
 			return
 		}
 	}
-	s.noMatch(sc, plan)
+	noMatch(sc, plan)
 }
 
-// noMatch applies NoMatchRule.
-func (s *Set) noMatch(sc *scratch, plan *Plan) {
-	plan.Reset(NoMatchRule)
-	plan.Version = s.version
+// noMatch applies NoMatchRule to a plan in which nothing is.
+func noMatch(sc *scratch, plan *Plan) {
 	req, candidates := sc.pool.req, sc.pool.candidates
 	sc.keys = sc.keys[:0]
 	for i := range candidates {
@@ -136,10 +134,10 @@ func (r *rule) matched(sc *scratch) (which int, ok bool) {
 	return 0, false
 }
 
-// plan orders the candidates and reports whether there are any.
+// plan orders the candidates, in a plan in which nothing is, and reports whether there
+// are any.
 func (r *rule) plan(sc *scratch, plan *Plan) bool {
 	r.reduce(sc)
-	plan.Order, plan.Stages = plan.Order[:0], plan.Stages[:0]
 	for i := range r.stages {
 		r.stages[i].collect(sc)
 		r.stages[i].rank(sc.pool.req, sc.pool.candidates, sc)

@@ -218,3 +218,20 @@ func TestOrderOfOneName(t *testing.T) {
 	set.Evaluate(&policy.Request{Model: "glm"}, cands, &plan)
 	require.Equal(t, []int{2, 1, 0}, plan.Order)
 }
+
+// Candidates between which nothing makes a difference stay in order, however many.
+func TestEqualCandidatesStayInOrder(t *testing.T) {
+	t.Parallel()
+	const groups, each = 3, 40
+	cands := make([]policy.Candidate, groups*each)
+	var want []int
+	for i := range cands {
+		cands[i].Model, cands[i].InFlight = "glm", i%groups
+		want = append(want, groups*i%len(cands)+i/each)
+	}
+	for _, set := range []*policy.Set{compile(t), compile(t, route(policy.Route{}))} {
+		var plan policy.Plan
+		set.Evaluate(&policy.Request{Model: "glm"}, cands, &plan)
+		require.Equal(t, want, plan.Order)
+	}
+}
