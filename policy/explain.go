@@ -50,6 +50,8 @@ type PassedRule struct {
 	// Why names, for each alternative of the rule, the first condition that did not
 	// hold, or says that nothing was left.
 	Why string `json:"why"`
+	// Emptied: it matched, but nothing was left, and it says NextRule.
+	Emptied bool `json:"emptied,omitempty"`
 }
 
 // ExplainedStage says what became of a stage.
@@ -171,7 +173,8 @@ func (s *Set) explain(e *Explanation, req *Request, candidates []Candidate, plan
 				r.explain(e, sc)
 				return
 			}
-			e.Passed = append(e.Passed, PassedRule{Policy: p.name, Rule: r.name, Why: r.passed(sc)})
+			why := r.passed(sc)
+			e.Passed = append(e.Passed, PassedRule{Policy: p.name, Rule: r.name, Why: why, Emptied: why == nothingLeft})
 		}
 	}
 }
