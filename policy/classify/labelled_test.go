@@ -103,15 +103,21 @@ func ratio(a, b int) float64 {
 // checked are the kinds that a checksum (or for the SSN a set of rules) confirms.
 var checked = []Kind{KindCard, KindIBAN, KindSSN, KindCNID, KindAadhaar, KindCPF, KindNHS}
 
-func TestLabelled(t *testing.T) {
+// figures are what the labelled set says about a scanner, by halves: the one that
+// may be looked at, and the one that is held out.
+type figures struct {
+	cases, held   int
+	clean, alarms [2]int // texts without anything in them, and those of them with a finding
+	scores        map[Kind]*[2]score
+	wrong         []string // of the first half
+}
+
+func measure(t *testing.T, s *Scanner) *figures {
+	t.Helper()
 	cases := append(readLabelled(t, "testdata/handwritten.jsonl"), readLabelled(t, "testdata/generated.jsonl")...)
-	require.GreaterOrEqual(t, len(cases), 400)
-	s, err := NewScanner(ScannerOptions{})
-	require.NoError(t, err)
-	var halves [2]map[Kind]score
-	var clean, alarms [2]int
-	for i := range halves {
-		halves[i] = map[Kind]score{}
+	f := &figures{cases: len(cases), scores: map[Kind]*[2]score{}}
+	for _, k := range Kinds() {
+		f.scores[k] = new([2]score)
 	}
 	texts := map[string]bool{}
 	for i := range cases {
@@ -121,16 +127,16 @@ func TestLabelled(t *testing.T) {
 		half := 0
 		if c.heldOut() {
 			half = 1
+			f.held++
 		}
 		found := kindsIn(t, s, c.Text)
 		if len(c.Kinds) == 0 {
-			clean[half]++
-			alarms[half] += min(len(found), 1)
+			f.clean[half]++
+			f.alarms[half] += min(len(found), 1)
 		}
 		for _, k := range Kinds() {
-			sc := halves[half][k]
 			is := slices.Contains(found, k)
-			switch {
+			switch sc := &f.scores[k][half]; {
 			case is && c.has(k):
 				sc.right++
 			case is:
@@ -139,24 +145,32 @@ func TestLabelled(t *testing.T) {
 				sc.missed++
 			default:
 			}
-			halves[half][k] = sc
 			if is != c.has(k) && half == 0 {
-				t.Logf("%s: found %v, want %v in %q (%s)", k, found, c.Kinds, c.Text, c.Why)
+				f.wrong = append(f.wrong, fmt.Sprintf("%s: found %v, want %v in %q (%s)", k, found, c.Kinds, c.Text, c.Why))
 			}
 		}
 	}
+	return f
+}
+
+func TestLabelled(t *testing.T) {
+	f := measure(t, scanner(t, ScannerOptions{}))
+	require.GreaterOrEqual(t, f.cases, 400)
+	for _, line := range f.wrong {
+		t.Log(line)
+	}
 	t.Logf("%d cases, %d of them held out; clean texts with a finding: %d of %d, held out %d of %d",
-		len(cases), sum(cases), alarms[0], clean[0], alarms[1], clean[1])
+		f.cases, f.held, f.alarms[0], f.clean[0], f.alarms[1], f.clean[1])
 	t.Logf("%-14s %5s %9s %7s   held out: %5s %9s %7s", "kind", "cases", "precision", "recall", "cases", "precision", "recall")
 	for _, k := range Kinds() {
-		a, b := halves[0][k], halves[1][k]
+		a, b := f.scores[k][0], f.scores[k][1]
 		t.Logf("%-14s %5d %9.3f %7.3f   held out: %5d %9.3f %7.3f",
 			k, a.right+a.missed, a.precision(), a.recall(), b.right+b.missed, b.precision(), b.recall())
 		least := 0.95
 		if slices.Contains(checked, k) {
 			least = 0.98
 		}
-		for i, sc := range []score{a, b} {
+		for i, sc := range f.scores[k] {
 			if sc.precision() < least || sc.recall() < least {
 				t.Errorf("%s, half %d: precision %.3f, recall %.3f, want %.2f", k, i, sc.precision(), sc.recall(), least)
 			}
@@ -164,13 +178,43 @@ func TestLabelled(t *testing.T) {
 	}
 }
 
-func sum(cases []labelledCase) (held int) {
-	for i := range cases {
-		if cases[i].heldOut() {
-			held++
+// The figures in docs/classify.md are those of today.
+func TestDocumentHasTheFigures(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/classify.md")
+	require.NoError(t, err)
+	f := measure(t, scanner(t, ScannerOptions{}))
+	lines := []string{fmt.Sprintf("%d texts, %d of them without anything to find, of which %d raise an alarm",
+		f.cases, f.clean[0]+f.clean[1], f.alarms[0]+f.alarms[1])}
+	for _, k := range Kinds() {
+		a, b := f.scores[k][0], f.scores[k][1]
+		lines = append(lines, fmt.Sprintf("| `%s` | %d + %d | %.3f / %.3f | %.3f / %.3f |", k,
+			a.right+a.missed, b.right+b.missed, a.precision(), b.precision(), a.recall(), b.recall()))
+	}
+	for _, line := range lines {
+		if !strings.Contains(string(page), line) {
+			t.Errorf("docs/classify.md lacks: %s", line)
 		}
 	}
-	return held
+}
+
+// The code in docs/classify.md is that of an Example.
+func TestDocumentIsThisCode(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/classify.md")
+	require.NoError(t, err)
+	code, err := os.ReadFile("example_test.go")
+	require.NoError(t, err)
+	dedented := strings.ReplaceAll(string(code), "\n\t", "\n")
+	blocks := strings.Split(string(page), "```")
+	found := 0
+	for i := 1; i < len(blocks); i += 2 {
+		if block, isGo := strings.CutPrefix(blocks[i], "go\n"); isGo {
+			found++
+			require.Contains(t, dedented, block)
+		}
+	}
+	require.Positive(t, found)
 }
 
 // kindsIn scans one text as a message of one part.
