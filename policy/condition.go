@@ -25,8 +25,6 @@ func verdictOf(holds bool) verdict {
 	return no
 }
 
-func contains(list []string, s string) bool { return slices.Contains(list, s) }
-
 // allows reports whether a list names s, or nothing.
 func allows(list []string, s string) bool { return len(list) == 0 || slices.Contains(list, s) }
 
