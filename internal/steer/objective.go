@@ -12,7 +12,9 @@ import (
 //	         + Wanting * those that wait in the router for it + Waiting * w²
 //
 // where w is the requests that wait for their first token on the candidate with
-// the fewest of them. docs/routing.md says why, and what the numbers rest on.
+// the fewest of them. While that is nobody, a second by which the request's own
+// answer takes longer than where it would take least counts as much as one by which
+// its prefill delays another's. docs/routing.md says why, and what the numbers rest on.
 type Objective struct {
 	// Constant counts always.
 	Constant float64
@@ -26,6 +28,8 @@ type Objective struct {
 	Wanting float64
 	// NoProgress counts work ahead as a whole until it is done.
 	NoProgress bool
+	// NoAnswer leaves out how long the request's own answer takes.
+	NoAnswer bool
 }
 
 // The default objective: ten answers under way weigh as much as a request that
@@ -35,6 +39,8 @@ const (
 	defaultMostRunning = 2
 	defaultWaiting     = 2
 	defaultWanting     = 1
+	// perAnswer is what a second late in an answer weighs, whosever it is.
+	perAnswer = defaultRunning
 )
 
 // DefaultObjective is what the router minimises.
@@ -65,6 +71,19 @@ func (r *Round) fewest() float64 {
 	}
 	return float64(least) + float64(max(r.Waiting, 0))/float64(len(r.Candidates))
 }
+
+// quickest is the least time that the answer is expected to take after its first
+// token on any candidate.
+func (r *Round) quickest() time.Duration {
+	least := time.Duration(math.MaxInt64)
+	for i := range r.Candidates {
+		least = min(least, r.Predictions[i].answer())
+	}
+	return least
+}
+
+// answer is the time from the first token to the last, 0 if nobody says.
+func (p *Prediction) answer() time.Duration { return max(p.E2E-p.TTFT, 0) }
 
 // times scales a cost without overflow.
 func times(d time.Duration, by float64) time.Duration {

@@ -78,3 +78,56 @@ func TestObjectiveOfExperiments(t *testing.T) {
 	choose(&r, 0, steer.Place{})
 	require.Equal(t, time.Duration(math.MaxInt64), r.Candidates[0].Externality, "never, not less than nothing")
 }
+
+// paced predicts an answer of a hundred tokens: 10 ms each, and one more for each
+// answer under way.
+type paced struct{}
+
+func (paced) Predict(in []steer.Features, out []steer.Prediction) {
+	prefills{}.Predict(in, out)
+	for i := range out {
+		out[i].E2E = out[i].TTFT + time.Duration(100*(10+in[i].Decoding))*time.Millisecond
+	}
+}
+
+// Where many answers go on at once, each goes on more slowly: this one, too.
+func TestWhatItsOwnAnswerTakes(t *testing.T) {
+	t.Parallel()
+	crowded, quiet := steer.Place{Decoding: 30, Hit: hit(8)}, steer.Place{Decoding: 10}
+	waiting := steer.Place{Decoding: 10, Prefilling: 1, PrefillTokens: 1}
+	for name, c := range map[string]struct {
+		prompt    steer.Prompt
+		objective *steer.Objective
+		places    []steer.Place
+		want      []float64 // milliseconds beyond what its prefill costs
+	}{
+		"by how much it is slower":          {steer.Prompt{}, nil, []steer.Place{crowded, quiet}, []float64{200, 0}},
+		"one is free":                       {steer.Prompt{}, nil, []steer.Place{crowded, waiting}, []float64{200, 0}},
+		"a line, in which answers will end": {steer.Prompt{}, nil, []steer.Place{{Decoding: 30, Prefilling: 1}, waiting}, []float64{0, 0}},
+		"another answers":                   {steer.Prompt{Prefill: true}, nil, []steer.Place{crowded, quiet}, []float64{0, 0}},
+		"left out":                          {steer.Prompt{}, &steer.Objective{NoAnswer: true}, []steer.Place{crowded, quiet}, []float64{0, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			externalities := func(p steer.Predictor) []time.Duration {
+				r := steer.Round{Objective: c.objective}
+				q := c.prompt
+				q.Tokens = 100
+				for _, place := range c.places {
+					place.BlockSize, place.Trust = 10, kvcache.Exact
+					r.Add(&q, &place)
+				}
+				r.Predict(p)
+				var all []time.Duration
+				for i := range r.Candidates {
+					all = append(all, r.Candidates[i].Externality)
+				}
+				return all
+			}
+			with, without := externalities(paced{}), externalities(prefills{})
+			for i, want := range c.want {
+				require.InDelta(t, want, float64(with[i]-without[i])/float64(time.Millisecond), 1e-6, "candidate %d", i)
+			}
+		})
+	}
+}

@@ -110,19 +110,21 @@ type Round struct {
 	Indexed []int
 	Plan    policy.Plan
 
-	req    policy.Request // here, so that none has to be allocated
-	ways   []way
-	home   []bool
-	before []before
-	ahead  []Features
-	behind []int // of the plan, in order, those that miss a target
+	req  policy.Request // here, so that none has to be allocated
+	ways []way
+	home []bool
+	// computes: the candidates are asked to compute a prompt that another answers.
+	computes bool
+	before   []before
+	ahead    []Features
+	behind   []int // of the plan, in order, those that miss a target
 }
 
 // Reset forgets the last choice.
 func (r *Round) Reset() {
 	clear(r.Candidates)
 	clear(r.Features)
-	r.Waiting, r.Relay, r.ways = 0, nil, r.ways[:0]
+	r.Waiting, r.Relay, r.ways, r.computes = 0, nil, r.ways[:0], false
 	r.Candidates, r.Features = r.Candidates[:0], r.Features[:0]
 	r.Predictions, r.Indexed, r.home = r.Predictions[:0], r.Indexed[:0], r.home[:0]
 	r.before = r.before[:0]
@@ -152,6 +154,7 @@ func (r *Round) Add(q *Prompt, p *Place) {
 	}
 	r.Indexed = append(r.Indexed, indexed)
 	r.home = append(r.home, p.Home)
+	r.computes = q.Prefill
 	r.before = append(r.before, before{
 		since: p.PrefillFor, requests: p.Prefilling, tokens: p.PromisedTokens, pairs: p.PromisedPairs, wanting: p.Wanting,
 	})
@@ -207,11 +210,17 @@ func (r *Round) Predict(p Predictor) {
 	}
 	r.addWays()
 	r.predict(p, r.Features)
-	fewest := r.fewest()
+	fewest, quickest := r.fewest(), r.quickest()
+	// Those that wait in a line don't meet the answers that are under way now, and who
+	// only computes a prompt does not answer.
+	answers := !o.NoAnswer && fewest <= 0 && !r.computes
 	fill := func(i int, c *policy.Candidate, expected *Prediction) {
 		late := r.before[i].late
 		c.PredictedTTFT = plus(expected.TTFT, late)
 		c.Externality = times(expected.Externality, o.others(c.Running, r.before[i].wanting, fewest))
+		if answers {
+			c.Externality = plus(c.Externality, times(max(expected.answer()-quickest, 0), perAnswer))
+		}
 		c.PredictedP90, c.PredictedITL, c.PredictedE2E = expected.P90, expected.ITL, expected.E2E
 		if c.PredictedP90 > 0 {
 			c.PredictedP90 = plus(c.PredictedP90, late)
