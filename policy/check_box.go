@@ -20,8 +20,7 @@ const wordBits = 64
 
 func newValues(size int) valueSet { return make(valueSet, (size+wordBits-1)/wordBits) }
 
-func (b valueSet) add(i int)      { b[i/wordBits] |= 1 << (i % wordBits) }
-func (b valueSet) has(i int) bool { return b[i/wordBits]&(1<<(i%wordBits)) != 0 }
+func (b valueSet) add(i int) { b[i/wordBits] |= 1 << (i % wordBits) }
 
 func (b valueSet) empty() bool {
 	for _, w := range b {

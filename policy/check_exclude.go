@@ -153,7 +153,8 @@ func (k *checker) filter(at string, f *Filter) {
 	k.interval(at+".remainingQuota", f.RemainingQuota, shares)
 	k.trust(at+".trust", f.Trust)
 	if f.Type == LocalOnly && !f.RemainingQuota.isZero() {
-		k.err(CodeContradiction, at+".remainingQuota", "local workers have no quota, so nothing is dropped", "write type: Provider, or leave it out")
+		k.err(CodeContradiction, at+".remainingQuota", "local workers have no quota, so nothing is dropped",
+			"write type: Provider, or leave it out")
 	}
 }
 

@@ -102,7 +102,7 @@ func situations() []situation {
 		out = append(out, s)
 	}
 	// Lengths and pools are taken at random: their product with all of this is large.
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
+	r := rand.New(rand.NewPCG(1, 2))
 	for i := range out {
 		out[i].req.PromptTokens = r.IntN(8)
 		out[i].candidates = slices.Clone(pools[r.IntN(len(pools))])
@@ -118,9 +118,9 @@ func situations() []situation {
 func TestUnreachableIsNeverReached(t *testing.T) {
 	t.Parallel()
 	all := situations()
-	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // a test
+	r := rand.New(rand.NewPCG(3, 4))
 	reported, silent, unproven := 0, 0, 0
-	for range 1500 {
+	for range 500 {
 		s := &Spec{Name: "p"}
 		for i := range 2 + r.IntN(4) {
 			rule := Rule{Name: fmt.Sprint(i)}
@@ -136,13 +136,9 @@ func TestUnreachableIsNeverReached(t *testing.T) {
 			s.Rules = append(s.Rules, rule)
 		}
 		dead := map[string]bool{}
-		impossible := false
 		for _, f := range s.problems(checking{}) {
-			switch f.Code {
-			case CodeUnreachableRule, CodeUnreachableMatch:
+			if f.Code == CodeUnreachableRule || f.Code == CodeUnreachableMatch {
 				dead[f.Path] = true
-			case CodeEmptyRange, CodeContradiction:
-				impossible = true
 			}
 		}
 		reached := reachedBy(s, all)
@@ -162,10 +158,9 @@ func TestUnreachableIsNeverReached(t *testing.T) {
 				require.False(t, dead[here] && reached[here], "%s decides\n%s", here, show(s))
 			}
 		}
-		_ = impossible
 	}
-	require.Greater(t, reported, 200)
-	require.Greater(t, silent, 1000)
+	require.Greater(t, reported, 70)
+	require.Greater(t, silent, 500)
 	require.Less(t, unproven, silent/10, "many rules are not reached, and nothing is said")
 }
 

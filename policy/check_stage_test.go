@@ -93,7 +93,7 @@ func candidatesOfAll() []Candidate {
 func TestReportedStagesAreEmpty(t *testing.T) {
 	t.Parallel()
 	all := candidatesOfAll()
-	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // a test
+	r := rand.New(rand.NewPCG(5, 6))
 	reported, used, unproven := 0, 0, 0
 	for range 4000 {
 		s := &Spec{Name: "p", Rules: []Rule{{Name: "r", Route: randomRoute(r)}}}

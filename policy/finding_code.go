@@ -1,6 +1,6 @@
 package policy
 
-// The codes of findings. What a file says:
+// The codes of findings about what a file says.
 const (
 	// CodeSyntax: it is no YAML.
 	CodeSyntax = "syntax"
@@ -30,7 +30,7 @@ const (
 	CodeTooMany = "too-many-findings"
 )
 
-// The codes of findings about what a policy means:
+// The codes of findings about what a policy means.
 const (
 	// CodeDuplicatePolicy: two policies of one namespace and name.
 	CodeDuplicatePolicy = "duplicate-policy"

@@ -94,14 +94,14 @@ func (p *parser) modelNames(spec *yaml.Node) []string {
 			list = v.Content
 		}
 		for _, n := range list {
-			n, ok := p.Resolve(n)
+			model, ok := p.Resolve(n)
 			switch {
 			case !ok:
 				return out
-			case n.Kind == yaml.ScalarNode && n.Value != "":
-				out = append(out, n.Value)
-			case n.Kind == yaml.MappingNode && scalarAt(n, "name") != "":
-				out = append(out, scalarAt(n, "name"))
+			case model.Kind == yaml.ScalarNode && model.Value != "":
+				out = append(out, model.Value)
+			case model.Kind == yaml.MappingNode && scalarAt(model, "name") != "":
+				out = append(out, scalarAt(model, "name"))
 			}
 		}
 	}

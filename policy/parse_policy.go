@@ -52,7 +52,7 @@ func specForm() form[Spec] {
 func modelForm() form[ModelLabels] {
 	return object("model", "a model",
 		key("name", name(), func(m *ModelLabels) *string { return &m.Name }, "The model's name, as clients write it.").needed(),
-		key("labels", textMap("labels"), func(m *ModelLabels) *map[string]string { return &m.Labels },
+		key("labels", labelsForm(), func(m *ModelLabels) *map[string]string { return &m.Labels },
 			"What it is, such as family: qwen3.").needed(),
 	)
 }
@@ -125,11 +125,11 @@ func routeForm() form[Route] {
 func considerForm() form[Consider] {
 	models := object("considerModels", "models",
 		key("names", nameList(name()), func(c *Consider) *[]string { return &c.Models }, "Models by name.").attested(),
-		key("labels", textMap("labels"), func(c *Consider) *map[string]string { return &c.ModelLabels }, "Models that have all these labels."),
+		key("labels", labelsForm(), func(c *Consider) *map[string]string { return &c.ModelLabels }, "Models that have all these labels."),
 	)
 	workers := object("considerWorkers", "workers",
 		key("names", nameList(name()), func(c *Consider) *[]string { return &c.Workers }, "Workers by name."),
-		key("labels", textMap("labels"), func(c *Consider) *map[string]string { return &c.WorkerLabels }, "Workers that have all these labels."),
+		key("labels", labelsForm(), func(c *Consider) *map[string]string { return &c.WorkerLabels }, "Workers that have all these labels."),
 	)
 	providers := object("considerProviders", "providers",
 		key("names", nameList(name()), func(c *Consider) *[]string { return &c.Providers }, "Providers by name.").needed(),

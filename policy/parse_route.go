@@ -10,7 +10,7 @@ func filterForm() form[Filter] {
 	backend := object("backend", "backend",
 		key("type", typeForm(), func(f *Filter) *BackendKind { return &f.Type }, "Only those of this type.").attested(),
 		key("name", names(), func(f *Filter) *[]string { return &f.Name }, "The backend's name; of several, any one."),
-		key("labels", textMap("labels"), func(f *Filter) *map[string]string { return &f.Labels }, "Labels that it has, all of them."),
+		key("labels", labelsForm(), func(f *Filter) *map[string]string { return &f.Labels }, "Labels that it has, all of them."),
 		key("region", names(), func(f *Filter) *[]string { return &f.Region },
 			"Its label region, or else topology.kubernetes.io/region; of several, any one."),
 	)
@@ -58,7 +58,7 @@ func stageForm() form[Stage] {
 		key("switchOnlyIf", object("switch", "switchOnlyIf",
 			key("fasterBy", margin(), same[Margin],
 				"By how much: a duration, or a share of the requested model's time, or both in a list.").needed(),
-		), func(s *Stage) *Margin { return marginOf(s) },
+		), marginOf,
 			"Keeps to the requested model unless another one is predicted to be faster by this."),
 	)
 }
@@ -74,7 +74,7 @@ func shareForm() form[Share] {
 	return object("share", "a share",
 		key("model", name(), func(s *Share) *string { return &s.Model }, "Candidates that serve this model."),
 		key("name", name(), func(s *Share) *string { return &s.Name }, "The backend of this name."),
-		key("labels", textMap("labels"), func(s *Share) *map[string]string { return &s.Labels }, "Backends that have all these labels."),
+		key("labels", labelsForm(), func(s *Share) *map[string]string { return &s.Labels }, "Backends that have all these labels."),
 		key("weight", whole(0, maxShareWeight), func(s *Share) *int { return &s.Weight },
 			"Its part of the requests, relative to the others'.").needed(),
 	)

@@ -1,7 +1,6 @@
 package policy_test
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -240,7 +239,7 @@ func TestLoad(t *testing.T) {
 			}
 			require.Nil(t, set)
 			var refused *policy.CheckError
-			require.True(t, errors.As(err, &refused))
+			require.ErrorAs(t, err, &refused)
 			for _, w := range c.want {
 				require.ErrorContains(t, err, w)
 			}

@@ -62,13 +62,13 @@ func nameList(of form[string]) form[[]string] {
 	}
 }
 
-// textMap is a mapping of texts, such as labels.
-func textMap(what string) form[map[string]string] {
+// labelsForm is a mapping of texts.
+func labelsForm() form[map[string]string] {
 	return form[map[string]string]{
 		read: func(p *parser, n *yaml.Node, at string, into *map[string]string) {
 			p.at = at
 			labels := make(map[string]string)
-			p.Mapping(n, what, nil, func(k, v *yaml.Node) {
+			p.Mapping(n, "labels", nil, func(k, v *yaml.Node) {
 				p.at = path(at, k.Value)
 				p.src.put(p.at, v.Line, v.Column)
 				var value string
@@ -129,14 +129,16 @@ func number() form[float64] {
 		read: func(p *parser, n *yaml.Node, at string, into *float64) {
 			p.at = at
 			const want = "a number"
-			if n, ok := p.Scalar(n, lastKey(at), want); ok {
-				v, ok := numberOf(n)
-				if !ok {
-					p.wrong(n, want)
-					return
-				}
-				*into = v
+			n, ok := p.Scalar(n, lastKey(at), want)
+			if !ok {
+				return
 			}
+			v, ok := numberOf(n)
+			if !ok {
+				p.wrong(n, want)
+				return
+			}
+			*into = v
 		},
 		schema: func(*schemas) schema { return schema{"type": "number"} },
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 )
 
 // schema is a JSON Schema.
@@ -43,9 +44,7 @@ func objectSchema[T any](s *schemas, fields []field[T]) schema {
 // described is a copy with a description.
 func described(s schema, doc string) schema {
 	out := make(schema, len(s)+1)
-	for k, v := range s {
-		out[k] = v
-	}
+	maps.Copy(out, s)
 	if doc != "" {
 		out["description"] = doc
 	}
@@ -67,8 +66,9 @@ func metadataSchema() schema {
 	return schema{
 		"type": "object", "required": []string{"name"},
 		"properties": map[string]schema{
-			"name":      described(name, "The policy's name in decisions."),
-			"namespace": described(schema{"type": "string"}, "Its namespace; policies of equal priority are asked in the order of namespace and name."),
+			"name": described(name, "The policy's name in decisions."),
+			"namespace": described(schema{"type": "string"},
+				"Its namespace; policies of equal priority are asked in the order of namespace and name."),
 		},
 	}
 }
@@ -86,9 +86,7 @@ func Schema() ([]byte, error) {
 		"title":       "KVSteer " + Kind,
 		"description": "A routing policy: which backends may serve which requests, and in which order.",
 	}
-	for k, v := range form.schema(s) {
-		root[k] = v
-	}
+	maps.Copy(root, form.schema(s))
 	root["$defs"] = s.defs
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

@@ -125,8 +125,13 @@ func mutate(n any, fn func(where string)) {
 
 func mutateIn(n any, at string, fn func(where string)) {
 	values := []any{
-		nil, "", "x", "Local", "70%", "2s", true, 0, 7, 0.5, -1, []any{}, []any{"x"}, []any{[]any{}}, map[string]any{},
-		map[string]any{"greaterThan": 1}, map[string]any{"name": "x"},
+		nil, "", "x", "Local", "70%", "2s", true, 0, 7, 0.5, -1,
+		[]any{},
+		[]any{"x"},
+		[]any{[]any{}},
+		map[string]any{},
+		map[string]any{"greaterThan": 1},
+		map[string]any{"name": "x"},
 	}
 	switch n := n.(type) {
 	case map[string]any:

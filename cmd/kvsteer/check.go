@@ -69,7 +69,7 @@ func runCheck(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	flags.BoolVar(&run.opts.Together, "together", false, "the policies are in force together: "+
 		"also report rules that are never reached because of other policies")
 	flags.Func("tags", "the tags that classifiers produce, comma-separated; builtin for those of the built-in ones; "+
-		"an empty list for none", func(s string) error { return run.addTags(s) })
+		"an empty list for none", run.addTags)
 	flags.Func("models", "models that exist beside those in the files, comma-separated", func(s string) error {
 		for _, name := range splitList(s) {
 			run.opts.Models = append(run.opts.Models, policy.ModelLabels{Name: name})

@@ -27,7 +27,7 @@ kind: InferencePolicy
 metadata: {name: wrong}
 spec:
   rules:
-  - {name: chat, matches: [{modle: chat}], route: {}}
+  - {name: chat, matches: [{mdel: chat}], route: {}}
 `
 	doubtfulPolicy = `apiVersion: kvsteer.dev/v1alpha1
 kind: InferencePolicy
@@ -78,7 +78,7 @@ func TestCheckExitCodes(t *testing.T) {
 	}{
 		"clean":               {[]string{"./clean.yaml"}, 0, "1 policy in 1 file: 0 errors, 0 warnings\n"},
 		"clean, strictly":     {[]string{"-strict", "./clean.yaml"}, 0, "0 warnings\n"},
-		"an error":            {[]string{"./clean.yaml", "./wrong.yaml"}, 1, `wrong.yaml:6:29: error: spec.rules[0].matches[0].modle: an item of matches has no key "modle"; did you mean "model"? [unknown-key]`},
+		"an error":            {[]string{"./clean.yaml", "./wrong.yaml"}, 1, `wrong.yaml:6:29: error: spec.rules[0].matches[0].mdel: an item of matches has no key "mdel"; did you mean "model"? [unknown-key]`},
 		"a warning":           {[]string{"./doubtful.yaml"}, 0, "doubtful.yaml:6:28: warning: "},
 		"a warning, strictly": {[]string{"-strict", "./doubtful.yaml"}, 1, "0 errors, 1 warning\n"},
 		"missing":             {[]string{"./clean.yaml", "./missing.yaml"}, 2, "missing.yaml: error: can't be read"},
@@ -145,8 +145,8 @@ func TestCheckPrintsJSON(t *testing.T) {
 	require.Len(t, got.Findings, 2)
 	require.Equal(t, "unreadable", got.Findings[0]["code"])
 	require.Equal(t, map[string]any{
-		"file": filepath.Join(dir, "wrong.yaml"), "line": 6.0, "column": 29.0, "policy": "wrong", "path": "spec.rules[0].matches[0].modle",
-		"severity": "error", "code": "unknown-key", "message": `an item of matches has no key "modle"`, "suggestion": `did you mean "model"?`,
+		"file": filepath.Join(dir, "wrong.yaml"), "line": 6.0, "column": 29.0, "policy": "wrong", "path": "spec.rules[0].matches[0].mdel",
+		"severity": "error", "code": "unknown-key", "message": `an item of matches has no key "mdel"`, "suggestion": `did you mean "model"?`,
 	}, got.Findings[1])
 	code, out, _ = check("-json", filepath.Join("..", "..", "policy", "testdata", "schema", "every-key.yaml"))
 	require.Zero(t, code)
