@@ -42,7 +42,7 @@ func TestHostileFilesAreBounded(t *testing.T) {
 	rules := head + "spec:\n  rules:\n"
 	shared := rules + "  - {name: a, matches: &m [" + strings.Repeat("{model: x},", 5000) + "], route: {}}\n"
 	asked := head + "spec:\n  models:\n"
-	for i := range 15_000 {
+	for i := 0; len(asked) < fullSize/2; i++ {
 		asked += fmt.Sprintf("  - {name: m%d, labels: {a: b}}\n", i)
 	}
 	asked += "  rules:\n  - name: a\n    route:\n      consider:\n"
