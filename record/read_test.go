@@ -1,11 +1,8 @@
 package record_test
 
 import (
-	"bytes"
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -102,59 +99,4 @@ func TestReadRefuses(t *testing.T) {
 	err := record.Read(io.MultiReader(strings.NewReader(header), iotest.ErrReader(boom)), func(*record.Entry) error { return nil })
 	require.ErrorIs(t, err, boom)
 	require.ErrorContains(t, err, "line 2")
-}
-
-// FuzzRead: whatever is read, there is no panic, what comes is valid, and it can be
-// written and read again.
-func FuzzRead(f *testing.F) {
-	seeds, err := filepath.Glob("testdata/seeds/*")
-	require.NoError(f, err)
-	require.NotEmpty(f, seeds)
-	for _, name := range seeds {
-		log, err := os.ReadFile(name)
-		require.NoError(f, err)
-		f.Add(log)
-	}
-	f.Fuzz(func(t *testing.T, log []byte) {
-		var again bytes.Buffer
-		r, err := record.New(&again, record.Options{Buffer: 1 << 12})
-		require.NoError(t, err)
-		var want []*record.Entry
-		failed := record.Read(bytes.NewReader(log), func(e *record.Entry) error {
-			set := 0
-			for _, is := range []bool{e.Header != nil, e.Decision != nil, e.Outcome != nil, e.Lost != nil, e.Damage != ""} {
-				if is {
-					set++
-				}
-			}
-			require.Equal(t, 1, set, "%+v", e)
-			require.Positive(t, e.Line)
-			if d := e.Decision; d != nil {
-				_ = d.String()
-				require.True(t, d.Chosen >= -1 && d.Chosen < len(d.Candidates))
-				require.True(t, d.Features == nil || len(d.Features) == len(d.Candidates))
-				if len(want) < 1000 && e.Rejected == "" {
-					r.OnDecision(d)
-					want = append(want, e)
-				}
-			}
-			return nil
-		})
-		if failed != nil {
-			require.True(t, errors.Is(failed, record.ErrNotLog) || errors.Is(failed, record.ErrVersion), "%v", failed)
-		}
-		require.NoError(t, r.Close())
-		var got []*record.Entry
-		for _, e := range entries(t, again.Bytes()) {
-			if e.Decision != nil {
-				got = append(got, e)
-			}
-		}
-		require.Len(t, got, len(want))
-		for i := range want {
-			require.Equal(t, want[i].Decision.String(), got[i].Decision.String())
-			require.Equal(t, want[i].Decision.Features, got[i].Decision.Features)
-			require.Equal(t, want[i].Decision.Request, got[i].Decision.Request)
-		}
-	})
 }

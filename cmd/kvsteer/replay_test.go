@@ -52,6 +52,16 @@ func TestReplayGolden(t *testing.T) {
 	}
 }
 
+// The example in the documentation is what comes out.
+func TestReplayDocumentation(t *testing.T) {
+	page, err := os.ReadFile("../../docs/replay.md")
+	require.NoError(t, err)
+	t.Chdir(replayData)
+	code, out, errs := replayed("-log", "log.jsonl", "-policy", "other.yaml", "-prices", "prices.json", "-top", "2")
+	require.Equal(t, exitOK, code, errs)
+	require.Contains(t, string(bytes.ReplaceAll(page, []byte("\r\n"), []byte("\n"))), "```\n"+out+"```\n")
+}
+
 // A directory of policies, and a predictor's state, are as good as what is in them.
 func TestReplayReadsWhatItIsGiven(t *testing.T) {
 	dir := t.TempDir()
