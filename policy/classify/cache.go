@@ -49,7 +49,7 @@ func newCache(bytes int) *cache {
 	}
 }
 
-// digest is a keyed hash of 128 bits of a message: its role, and its texts with
+// digest is a keyed hash of 128 bits of a message: its texts and their roles, with
 // their lengths.
 func (c *cache) digest(parts []Part) (d [2]uint64) {
 	for k, seed := range c.seeds {
@@ -59,15 +59,16 @@ func (c *cache) digest(parts []Part) (d [2]uint64) {
 		}
 		var h maphash.Hash
 		h.SetSeed(seed)
-		_, _ = h.WriteString(parts[0].Role) // it never fails
 		for i := range parts {
 			head := uint64(len(parts[i].Text)) << 1
 			if parts[i].aside {
 				head |= 1
 			}
-			var b [8]byte
-			binary.LittleEndian.PutUint64(b[:], head)
-			_, _ = h.Write(b[:])
+			var b [16]byte
+			binary.LittleEndian.PutUint64(b[:8], head)
+			binary.LittleEndian.PutUint64(b[8:], uint64(len(parts[i].Role)))
+			_, _ = h.Write(b[:]) // it never fails
+			_, _ = h.WriteString(parts[i].Role)
 			_, _ = h.Write(parts[i].Text)
 		}
 		d[k] = h.Sum64()

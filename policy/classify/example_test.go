@@ -149,7 +149,7 @@ func ExampleFunc() {
 	fmt.Println(err)
 	// Output:
 	// present unknown
-	// classify: the classifier of "slow" (number 1): no answer within the deadline
+	// classify: the classifier of "slow" (number 1): no answer within the deadline: context deadline exceeded
 }
 
 // Of a conversation only what is new is classified.

@@ -47,7 +47,6 @@ func ExtractObject(in *Input, api prompt.API, o jsonscan.Object, maxText int) {
 	in.Reset()
 	in.API, in.left = api, maxText
 	x := extractor{in: in}
-	others := 0
 	for i := range o.Len() { // not by key: of two fields with one key the engine takes the last, others the first
 		key, v := o.Field(i)
 		switch string(key) {
@@ -63,41 +62,56 @@ func ExtractObject(in *Input, api prompt.API, o jsonscan.Object, maxText int) {
 		case "tools", "functions":
 			x.begin("tools")
 			x.tools(v)
-		case "previous_response_id", "conversation":
-			if !v.Empty() {
-				in.Gaps |= GapStored
-			}
-		case "prompt_embeds", "prompt_token_ids", "input_ids":
-			if !v.Empty() {
-				in.Gaps |= GapTokens
-			}
-		case "logit_bias", "stream_options", "stop_token_ids", "allowed_token_ids": // numbers, in the shape of objects and lists
 		default:
-			others++
 		}
 	}
-	if others > 0 {
-		x.beside(o)
+	x.begin("request")
+	for i := range o.Len() {
+		if key, v := o.Field(i); !readAbove(string(key)) {
+			x.beside(string(key), v)
+		}
 	}
 }
 
-// beside reads what a body holds beside its prompt, as one message.
-func (x *extractor) beside(o jsonscan.Object) {
-	x.begin("request")
-	for i := range o.Len() {
-		key, v := o.Field(i)
-		switch string(key) {
-		case "model", "messages", "input", "prompt", "system", "instructions", "tools", "functions", "previous_response_id",
-			"conversation", "prompt_embeds", "prompt_token_ids", "input_ids", "logit_bias", "stream_options",
-			"stop_token_ids", "allowed_token_ids":
-		case "audio": // how an answer should sound
-			x.json(v)
-		default:
-			if k := v.Kind(); k == jsonscan.KindString || k == jsonscan.KindArray || k == jsonscan.KindObject {
-				x.member(string(key), v, false, 0)
-			}
-		}
+func readAbove(key string) bool {
+	switch key {
+	case "model", "messages", "input", "prompt", "system", "instructions", "tools", "functions":
+		return true
+	default:
+		return false
 	}
+}
+
+// beside reads what a body holds beside its prompt: all of that is one message.
+func (x *extractor) beside(key string, v jsonscan.Value) {
+	switch key {
+	case "audio": // how an answer should sound
+		x.json(v)
+		return
+	case "previous_response_id", "conversation":
+		if !v.Empty() {
+			x.in.Gaps |= GapStored
+		}
+	case "prompt_embeds", "prompt_token_ids", "input_ids":
+		if !v.Empty() {
+			x.in.Gaps |= GapTokens
+		}
+		if plainData(v) {
+			return
+		}
+	default:
+	}
+	if k := v.Kind(); k == jsonscan.KindString || k == jsonscan.KindArray || k == jsonscan.KindObject {
+		x.member(key, v, false, 0)
+	}
+}
+
+// plainData reports whether a value is numbers or encoded bytes, which nobody reads.
+func plainData(v jsonscan.Value) bool {
+	if v.Kind() == jsonscan.KindString {
+		return encoded(v.Raw()[1 : len(v.Raw())-1])
+	}
+	return numbers(v)
 }
 
 // extractor fills an Input.

@@ -81,6 +81,10 @@ func (x *extractor) part(p jsonscan.Value, media bool, depth int) {
 		x.in.Gaps |= kind.gap
 	}
 	media = media || kind.media
+	if string(name) == "tool_result" { // in the Messages API, the user's messages bring them
+		defer func(role string) { x.role = role }(x.role)
+		x.role = "tool"
+	}
 	for it := p.Iter(); it.Next(); {
 		key, v := it.Key(), it.Value()
 		if string(key) == "type" && kind.known {
@@ -167,26 +171,45 @@ func holdsParts(key string) bool {
 }
 
 func (x *extractor) stringMember(key string, v jsonscan.Value, media bool) {
-	raw := v.Raw()[1:]
-	if gap, ok := dataURL(raw); ok {
+	raw := v.Raw()[1 : len(v.Raw())-1]
+	if gap, comma := dataURL(raw); gap != 0 {
 		if !media {
 			x.in.Gaps |= gap
 		}
-		return
+		raw = raw[comma+1:]
+		if media && encoded(raw) {
+			return
+		}
 	}
 	switch key {
 	case "data", "file_data", "b64_json", "result":
-		if media {
+		if media && encoded(raw) {
 			return // the bytes of what is a gap already
 		}
 	case "encrypted_content":
 		x.in.Gaps |= GapOpaque
-		return
+		if encoded(raw) {
+			return
+		}
 	case "signature": // of what was thought: no text
-		return
+		if encoded(raw) {
+			return
+		}
 	default:
 	}
 	x.str(v, !says(key))
+}
+
+// encoded reports whether the beginning of a string is base64 or hex, or nothing: it
+// is what it seems to be, and no text in the place of it.
+func encoded(raw []byte) bool {
+	const enough = 1 << 10
+	for _, c := range raw[:min(len(raw), enough)] {
+		if classes[c]&(isWord|isJoint) == 0 && c != '\\' { // a line break is two of these
+			return false
+		}
+	}
+	return true
 }
 
 // says knows members that are what a message says; others stand beside it.
@@ -199,26 +222,28 @@ func says(key string) bool {
 	}
 }
 
-// dataURL recognises a URL that holds encoded bytes, and says of what.
-func dataURL(raw []byte) (Gap, bool) {
+// dataURL recognises a URL that holds encoded bytes, and says of what and where they
+// begin: after the comma. The gap is 0 for anything else.
+func dataURL(raw []byte) (gap Gap, comma int) {
 	const longestHead = 256 // of the media type and its parameters
 	const scheme = "data:"
 	if len(raw) < len(scheme) || !strings.EqualFold(string(raw[:len(scheme)]), scheme) {
-		return 0, false
+		return 0, 0
 	}
 	head := bytes.ToLower(raw[len(scheme):min(len(raw), longestHead)])
-	comma := bytes.IndexByte(head, ',')
+	comma = bytes.IndexByte(head, ',')
 	if comma < 0 || !bytes.HasSuffix(head[:comma], []byte("base64")) {
-		return 0, false
+		return 0, 0
 	}
+	comma += len(scheme)
 	switch {
 	case bytes.HasPrefix(head, []byte("image")):
-		return GapImage, true
+		return GapImage, comma
 	case bytes.HasPrefix(head, []byte("audio")):
-		return GapAudio, true
+		return GapAudio, comma
 	case bytes.HasPrefix(head, []byte("video")):
-		return GapVideo, true
+		return GapVideo, comma
 	default:
-		return GapFile, true
+		return GapFile, comma
 	}
 }

@@ -77,12 +77,15 @@ func TestExtract(t *testing.T) {
 		{"file", prompt.Chat, `{"messages":[{"role":"user","content":[{"type":"file","file":{"file_id":"f1","filename":"cv.pdf","file_data":"JVBE"}}]}]}`, []string{
 			"0 *user f1", "0 *user cv.pdf",
 		}, GapFile},
+		{"text in the place of an image", prompt.Chat, `{"messages":[{"role":"user","content":[{"type":"image_url","data":"so it goes","image_url":{"url":"data:image/png;base64,so it goes"}}]}]}`, []string{
+			"0 user so it goes", "0 *user data:image/png;base64,so it goes",
+		}, GapImage},
 		{"unknown part", prompt.Chat, `{"messages":[{"role":"user","content":[{"type":"hologram","x":"deep","y":{"z":"deeper"}}]}]}`, []string{
 			"0 *user hologram", "0 *user deep", `0 *user {"z":"deeper"}`,
 		}, GapUnknown},
-		{"data in a text", prompt.Chat, `{"messages":[{"role":"user","content":[{"type":"text","text":"data:text/plain;base64,AAAA"}]}]}`, nil, GapFile},
+		{"data in a text", prompt.Chat, `{"messages":[{"role":"user","content":[{"type":"text","text":"data:text/plain;base64,AAAA"}]}]}`, []string{"0 user data:text/plain;base64,AAAA"}, GapFile},
 		{"what is beside", prompt.Chat, `{"messages":[{"role":"user","content":"x"}],"user":"u1","metadata":{"k":"v"},"seed":12345678,"logit_bias":{"50256":-100},"stream_options":{"a":"b"}}`, []string{
-			"0 user x", "1 *request u1", `1 *request {"k":"v"}`,
+			"0 user x", "1 *request u1", `1 *request {"k":"v"}`, `1 *request {"50256":-100}`, `1 *request {"a":"b"}`,
 		}, 0},
 		{"odd role and key", prompt.Chat, `{"messages":[{"role":"me@x.example","a b":"c"}]}`, []string{
 			"0 *me@x.example me@x.example", "0 *me@x.example a b", "0 *me@x.example c",
@@ -102,7 +105,7 @@ func TestExtract(t *testing.T) {
 		}, 0},
 		{"anthropic tools", prompt.Messages, `{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{"q":"x"}}]},
 			{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"r"},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"AAAA"}}]}]}]}`, []string{
-			"0 *assistant t", "0 *assistant f", `0 *assistant {"q":"x"}`, "1 *user t", "1 user r", "1 *user image/png",
+			"0 *assistant t", "0 *assistant f", `0 *assistant {"q":"x"}`, "1 *tool t", "1 tool r", "1 *tool image/png",
 		}, GapImage},
 		{"anthropic document", prompt.Messages, `{"messages":[{"role":"user","content":[{"type":"document","title":"T","source":{"type":"text","media_type":"text/plain","data":"body"}}]}]}`, []string{
 			"0 *user T", "0 *user text/plain", "0 user body",
@@ -118,7 +121,7 @@ func TestExtract(t *testing.T) {
 			"0 system i", "1 user u", "2 *assistant f", "2 *assistant {}", "2 *assistant c", "3 *tool c", "3 tool o", "4 assistant s",
 		}, GapOpaque},
 		{"responses text", prompt.Responses, `{"input":"x"}`, []string{"0 user x"}, 0},
-		{"responses of before", prompt.Responses, `{"input":"x","previous_response_id":"resp_1"}`, []string{"0 user x"}, GapStored},
+		{"responses of before", prompt.Responses, `{"input":"x","previous_response_id":"resp_1"}`, []string{"0 user x", "1 *request resp_1"}, GapStored},
 		{"responses of nothing before", prompt.Responses, `{"input":"x","previous_response_id":null,"conversation":null}`, []string{"0 user x"}, 0},
 		{"stored prompt", prompt.Responses, `{"prompt":{"id":"p","variables":{"n":"v"}}}`, []string{`0 *user {"id":"p","variables":{"n":"v"}}`}, GapStored},
 		{"reference", prompt.Responses, `{"input":[{"type":"item_reference","id":"r"}]}`, []string{"0 *assistant r"}, GapStored},

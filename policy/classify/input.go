@@ -46,8 +46,9 @@ type Part struct {
 	// Message numbers the messages of a request from 0. Parts of one message have
 	// the same number and follow each other.
 	Message int
-	// Role is the message's, such as "user" or "tool". Tool definitions are "tools",
-	// what a body holds beside its prompt is "request".
+	// Role is the message's, such as "user" or "tool". Results of tools are "tool" in
+	// whatever message they come, tool definitions "tools", and what a body holds
+	// beside its prompt is "request".
 	Role string
 	// Text is what the client wrote, without JSON's escapes. It must not be changed.
 	Text []byte
@@ -87,7 +88,7 @@ func (in *Input) Reset() {
 }
 
 // AddText adds a message of one text, as [Extract] would. It is for requests that
-// do not come as JSON. The text is not copied.
+// do not come as JSON.
 func (in *Input) AddText(role, text string) {
 	in.Parts = append(in.Parts, Part{Message: in.nextMessage(), Role: role, Text: []byte(text)})
 	in.Bytes += len(text)

@@ -47,4 +47,3 @@ func TestLimits(t *testing.T) {
 	require.NoError(t, s.Classify(t.Context(), conversation("4111 1111", "1111 1111"), &out))
 	require.Equal(t, policy.TagAbsent, out.State(TagPII))
 }
-

@@ -3,6 +3,7 @@ package classify
 import (
 	"context"
 	"errors"
+	"fmt"
 )
 
 // round is one request on its way through a Set. It is used again: what a
@@ -196,7 +197,7 @@ func (r *round) wait(c *call) {
 		select {
 		case a = <-c.answer: // just in time
 		default:
-			c.err = ErrDeadline
+			c.err = c.ctx.Err()
 			return
 		}
 	}
@@ -235,10 +236,17 @@ func (j *job) run(ctx context.Context) {
 			}
 		}
 	}
-	if errors.Is(a.err, context.DeadlineExceeded) || errors.Is(a.err, context.Canceled) {
-		a.err = ErrDeadline
-	}
 	j.answer <- a
+}
+
+// ofDeadlines makes an [ErrDeadline] of the context's errors, which stay visible.
+func ofDeadlines(err error) error {
+	for _, ended := range [...]error{context.DeadlineExceeded, context.Canceled} {
+		if errors.Is(err, ended) {
+			return fmt.Errorf("%w: %w", ErrDeadline, ended)
+		}
+	}
+	return err
 }
 
 // guarded turns a panic of user code into an error.

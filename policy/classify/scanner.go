@@ -100,7 +100,7 @@ func (s *Scanner) ClassifyMessages(ctx context.Context, messages []Input, out []
 	if !isScanning {
 		w = new(scanning)
 	}
-	defer s.pool.Put(w)
+	defer s.release(w)
 	for i := range messages {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -108,6 +108,15 @@ func (s *Scanner) ClassifyMessages(ctx context.Context, messages []Input, out []
 		s.message(w, messages[i].Parts, &out[i])
 	}
 	return nil
+}
+
+// release keeps memory for the next scan, unless it is that of an odd one.
+func (s *Scanner) release(w *scanning) {
+	const mostHits = 1 << 14
+	if cap(w.scan.hits) > mostHits {
+		w.scan.hits, w.found = nil, nil
+	}
+	s.pool.Put(w)
 }
 
 // bounded: a scan takes milliseconds at the most, and needs no goroutine.

@@ -159,7 +159,7 @@ func (s *Set) ClassifyTags(ctx context.Context, wanted []string, in *Input, out 
 			}
 			r.conclude(c, out)
 			if c.err != nil {
-				failed = append(failed, &Error{Index: c.index, Tag: c.Tags()[0], Err: c.err})
+				failed = append(failed, &Error{Index: c.index, Tag: c.Tags()[0], Err: ofDeadlines(c.err)})
 			}
 		}
 	}
