@@ -187,7 +187,7 @@ func (k *checker) split(at string, s *Stage) {
 		k.err(CodeEmptyList, at, "the list is empty, so the stage has no candidates", "write shares, or leave it out")
 		return
 	}
-	sum, sound := 0, true
+	some, sound := false, true
 	seen := make(map[string]bool, len(s.Weighted))
 	for i := range s.Weighted {
 		w, here := &s.Weighted[i], item(at, i)
@@ -205,9 +205,9 @@ func (k *checker) split(at string, s *Stage) {
 			k.warn(CodeNoEffect, here+".weight", "the share gets no requests, but as a last resort", "")
 		}
 		seen[key] = true
-		sum += max(min(w.Weight, maxShareWeight), 0)
+		some = some || w.Weight > 0
 	}
-	if sum == 0 && sound {
+	if !some && sound {
 		k.err(CodeInvalidValue, at, "all weights are 0", "give at least one share a weight above 0")
 	}
 }

@@ -114,7 +114,12 @@ func fieldNames[T any](fields []field[T], published bool) []string {
 }
 
 func (p *parser) unknownKey(k *yaml.Node, what string, keys []string) {
-	p.fail(k, CodeUnknownKey, what+" has no key "+yamlnode.Quote(k.Value), yamlnode.Suggest(k.Value, keys))
+	message, advice := what+" has no key "+yamlnode.Quote(k.Value), yamlnode.Suggest(k.Value, keys)
+	if p.published {
+		message += " in published policies of " + APIVersionKinference
+		advice += "; there are more keys with apiVersion: " + APIVersion
+	}
+	p.fail(k, CodeUnknownKey, message, advice)
 }
 
 // path is that of a key below at. Whatever the file has as a key can be part of it, so

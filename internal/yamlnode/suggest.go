@@ -35,8 +35,9 @@ func Nearest(word string, words []string) string {
 			best, bestCost = w, cost
 		}
 	}
-	// A third of the letters may be wrong: more is another word.
-	if best != "" && 3*bestCost <= max(len(best), 3) {
+	// A third of the letters may be wrong: more is another word. Of a word of one letter
+	// none is left then.
+	if best != "" && 3*bestCost <= max(len(best), 3) && bestCost < len(best) {
 		return best
 	}
 	return ""
