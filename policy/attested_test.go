@@ -154,3 +154,20 @@ func TestAttestedComplexity(t *testing.T) {
 		},
 	)
 }
+
+// A policy that is built in Go is the same as one that is read.
+func TestBuiltInGoAsRead(t *testing.T) {
+	t.Parallel()
+	built := &policy.Spec{Namespace: "serving", Name: "overflow", Rules: []policy.Rule{{
+		Name: "overflow-abroad",
+		Route: policy.Route{
+			Exclude: []policy.Exclusion{{
+				Name: "skip-long-queues", Drop: policy.Filter{Type: policy.LocalOnly, QueuedPrompts: policy.GreaterThan(2)},
+			}},
+			Select: []policy.Stage{{Type: policy.LocalOnly}, {Type: policy.ProviderOnly, Order: []string{"northcloud", "eastcloud"}}},
+		},
+	}}}
+	read := attested{path: ours("overflow.yaml")}
+	require.Equal(t, read.set(t).Version(), compile(t, built).Version())
+	require.Equal(t, read.set(t).Outline(), compile(t, built).Outline())
+}

@@ -142,6 +142,9 @@ func (r *rule) plan(sc *scratch, plan *Plan) bool {
 		r.stages[i].collect(sc)
 		r.stages[i].rank(sc.pool.req, sc.pool.candidates, sc)
 		sortKeys(sc.keys, sc.pool.candidates)
+		if len(plan.Order) == 0 {
+			plan.head = headOf(sc.keys)
+		}
 		for k := range sc.keys {
 			plan.Order = append(plan.Order, int(sc.keys[k].index))
 			if len(r.stages) > 1 {
@@ -150,6 +153,16 @@ func (r *rule) plan(sc *scratch, plan *Plan) bool {
 		}
 	}
 	return len(plan.Order) > 0
+}
+
+// headOf is how many are of the first one's share, and held back as it is.
+func headOf(keys []sortKey) int {
+	for k := range keys {
+		if keys[k].rank>>shiftShare != keys[0].rank>>shiftShare {
+			return k
+		}
+	}
+	return len(keys)
 }
 
 // reduce leaves open what the rule considers, less what it excludes.

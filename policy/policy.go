@@ -200,6 +200,8 @@ type Plan struct {
 	Empty OnEmpty
 	// Shadows are what policies in shadow mode would have done.
 	Shadows []ShadowPlan
+
+	head int // see Head; 0: the stage as a whole
 }
 
 // ShadowPlan is what a policy in shadow mode would have done.
@@ -222,8 +224,14 @@ func (p *Plan) Reset(rule string) {
 	}
 }
 
-// Head is how many of Order belong to the stage that decided.
+// Head is how many of Order come first by more than what is minimised: those of the
+// stage that decided, of these those of the share that was drawn, and none that
+// switchOnlyIf holds back. Whoever changes the order for reasons of his own does so
+// among these.
 func (p *Plan) Head() int {
+	if p.head > 0 {
+		return min(p.head, len(p.Order))
+	}
 	for k, stage := range p.Stages {
 		if stage != p.Stages[0] {
 			return k

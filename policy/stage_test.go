@@ -235,3 +235,27 @@ func TestEqualCandidatesStayInOrder(t *testing.T) {
 		require.Equal(t, want, plan.Order)
 	}
 }
+
+// What comes first by more than numbers may be reordered among itself only.
+func TestHead(t *testing.T) {
+	t.Parallel()
+	set := compile(t, canary(policy.Share{Model: "glm", Weight: 1}, policy.Share{Model: "glm-next", Weight: 0}))
+	cands := []policy.Candidate{worker("a", "glm", 3), worker("next", "glm-next", 1), worker("b", "glm", 2)}
+	v := ask(set, policy.Request{Model: "glm"}, cands...)
+	require.Equal(t, []string{"b", "a", "next"}, v.order)
+	require.Equal(t, 2, v.Head())
+
+	set = compile(t, route(policy.Route{
+		Consider: []policy.Consider{{Models: []string{"glm", "glm-next"}}},
+		Select: []policy.Stage{
+			{Type: policy.ProviderOnly}, {SwitchOnlyIf: &policy.Margin{By: time.Second}, Order: []string{"b", "a", "next"}}, {},
+		},
+	}))
+	v = ask(set, policy.Request{Model: "glm"}, append(cands, worker("c", "glm", 1))...)
+	require.Equal(t, []string{"b", "a", "next", "c"}, v.order)
+	require.Equal(t, 2, v.Head(), "a preference list is not more than numbers")
+
+	v = ask(compile(t), policy.Request{Model: "glm"}, cands...)
+	require.Equal(t, 2, v.Head())
+	require.Equal(t, 2, (&policy.Plan{Order: []int{4, 5, 6}, Stages: []int{1, 1, 2}}).Head())
+}
