@@ -4,8 +4,8 @@
 //	go run ./examples/nethttp -fleet examples/nethttp/fleet.yaml
 //
 // It serves the engines' own API on -listen and readiness at /health and /healthz,
-// follows the fleet file as it changes, and finishes its streams before it stops
-// on SIGINT or SIGTERM. The rest is flags, logs and order of shutdown.
+// follows the files of fleet and policies as they change, and finishes its streams
+// before it stops on SIGINT or SIGTERM. The rest is flags, logs and order of shutdown.
 package main
 
 import (
@@ -27,7 +27,6 @@ import (
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/fleet/file"
 	"github.com/kvsteer/kvsteer/kvcache/zmtp"
-	"github.com/kvsteer/kvsteer/policy"
 	"github.com/kvsteer/kvsteer/record"
 )
 
@@ -42,7 +41,7 @@ func main() {
 	var c config
 	flag.StringVar(&c.listen, "listen", "127.0.0.1:8080", "address to serve on")
 	flag.StringVar(&c.fleet, "fleet", "fleet.yaml", "file that lists the workers; it may change while we run")
-	flag.StringVar(&c.policy, "policy", "kvsteer", "how to choose: kvsteer, or round-robin to compare with")
+	flag.StringVar(&c.policy, "policy", "kvsteer", "how to choose: kvsteer, round-robin to compare with, or a `file` or directory of policies")
 	flag.StringVar(&c.record, "record", "", "file to append the decision log to, which kvsteer replay and predictor-eval read")
 	flag.Var(&c.files, "files", "`MODEL=DIR`: compute a model's prompts from its files (tokenizer.json ...) instead of by asking; repeatable")
 	flag.BoolVar(&c.queue, "queue", false, "hold requests while every worker is busy, and choose when one is free")
@@ -65,11 +64,11 @@ func main() {
 
 func run(ctx context.Context, c config) (err error) {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	rules := map[string]policy.Policy{"kvsteer": policy.Default{}, "round-robin": new(policy.RoundRobin)}
-	rule, ok := rules[c.policy]
-	if !ok {
-		return fmt.Errorf("-policy %q: want kvsteer or round-robin", c.policy)
+	rules, err := newRules(c.policy, logger)
+	if err != nil {
+		return err
 	}
+	defer closing(rules, &err)
 	// Later a wrong file changes nothing and is logged; at the start it ends us.
 	if _, err = file.Load(c.fleet); err != nil {
 		return fmt.Errorf("-fleet: %w", err)
@@ -86,8 +85,9 @@ func run(ctx context.Context, c config) (err error) {
 	defer closing(workers, &err)
 	opts := []kvsteer.Option{
 		kvsteer.WithFleet(workers), kvsteer.WithEvents(&zmtp.Transport{}), // KV events in pure Go
-		kvsteer.WithPolicy(rule), kvsteer.WithLogger(logger),
+		kvsteer.WithLogger(logger),
 	}
+	opts = append(opts, rules.options...)
 	if c.queue {
 		opts = append(opts, kvsteer.WithQueue(kvsteer.QueueOptions{}))
 	}

@@ -66,7 +66,8 @@ func TestRefusesToStart(t *testing.T) {
 		c    config
 		want string
 	}{
-		"unknown policy": {config{policy: "x"}, "want kvsteer or round-robin"},
+		"unknown policy": {config{policy: "x"}, "-policy is neither kvsteer nor round-robin, and as a file: "},
+		"no policies":    {config{policy: bad}, "there is no policy of kind InferencePolicy"},
 		"no fleet file":  {config{policy: "kvsteer", fleet: filepath.Join(t.TempDir(), "none.yaml")}, "-fleet: stat "},
 		"bad fleet file": {config{policy: "kvsteer", fleet: bad}, `3:5: a worker has no key "ulr"; did you mean "url"?`},
 		"no model's files": {

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer/fleet/fleettest"
+)
+
+// cards is a policy that turns requests with personal data away, with a status.
+const cards = `apiVersion: kvsteer.dev/v1alpha1
+kind: InferencePolicy
+metadata: {name: cards}
+spec:
+  rules:
+  - name: not-here
+    matches: [{tag: TAG}]
+    route:
+      exclude: [{name: all, drop: {}}]
+      onEmpty: {action: Reject, status: STATUS, message: take the card number out}
+`
+
+// A policy file decides about what requests hold, and a change of it takes effect. The
+// decision log says what was found.
+func TestPolicyFile(t *testing.T) {
+	engine := fleettest.New(t, fleettest.Config{Name: "w0", Model: "m", Speed: 1000})
+	dir := t.TempDir()
+	c := config{
+		listen: freeAddress(t), fleet: filepath.Join(dir, "fleet.yaml"), policy: filepath.Join(dir, "policy.yaml"),
+		record: filepath.Join(dir, "decisions"), grace: 10 * time.Second,
+	}
+	says := func(tag, status string) {
+		text := strings.NewReplacer("TAG", tag, "STATUS", status).Replace(cards)
+		require.NoError(t, os.WriteFile(c.policy, []byte(text), 0o600))
+	}
+	require.NoError(t, os.WriteFile(c.fleet, []byte("workers:\n  - name: w0\n    url: "+engine.URL()+"\n"), 0o600))
+	says("pii-detcted", "451")
+	require.ErrorContains(t, run(t.Context(), c), `did you mean "pii-detected"?`)
+
+	says("pii-detected", "451")
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, c) }()
+	require.Eventually(t, func() bool { return status(c, "/healthz") == http.StatusOK }, 10*time.Second, 5*time.Millisecond)
+	require.Equal(t, http.StatusOK, asked(t, c, "hi there"))
+	require.Equal(t, http.StatusUnavailableForLegalReasons, asked(t, c, "charge 4111 1111 1111 1111, please"))
+	says("pii-detected", "403")
+	require.Eventually(t, func() bool { return asked(t, c, "and 4111 1111 1111 1111") == http.StatusForbidden },
+		20*time.Second, 50*time.Millisecond)
+	stop()
+	require.NoError(t, <-ended)
+	http.DefaultClient.CloseIdleConnections()
+	log, err := os.ReadFile(c.record)
+	require.NoError(t, err)
+	require.Contains(t, string(log), `"name":"pii-detected","state":"absent"`)
+	require.NotContains(t, string(log), "4111")
+}
+
+// asked is the status of a chat that says text.
+func asked(t *testing.T, c config, text string) int {
+	t.Helper()
+	body := `{"model":"m","messages":[{"role":"user","content":"` + text + `"}]}`
+	resp, err := http.Post("http://"+c.listen+"/v1/chat/completions", "application/json", strings.NewReader(body))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode
+}
