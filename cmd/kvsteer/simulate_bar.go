@@ -72,11 +72,11 @@ func (b *bar) show() {
 	}
 	const percent = 100
 	done := int(percent * share / float64(max(b.total, 1)))
-	if now := b.ready*(percent+1) + done; now == b.shown {
+	now := b.ready*(percent+1) + done
+	if now == b.shown {
 		return
-	} else {
-		b.shown = now
 	}
+	b.shown = now
 	full := barWidth * done / percent
 	fmt.Fprintf(b.w, "\r[%s%s] %3d%%, %d of %d runs", strings.Repeat("#", full), strings.Repeat(" ", barWidth-full), done, b.ready, b.total)
 }

@@ -152,7 +152,7 @@ func TestSimulateExamples(t *testing.T) {
 		}
 		n++
 		require.Equal(t, []string{"kvsteer", "simulate"}, args[:2])
-		args = append(args[2:], "-duration", "10s")
+		args = append(args[2:], "-duration", "2s")
 		code, out, errs := runCommand(t, args...)
 		require.Equal(t, exitOK, code, "%s: %s", line, errs)
 		require.Contains(t, out, "kvsteer")
@@ -165,20 +165,20 @@ func TestSimulateExamples(t *testing.T) {
 
 // By default all rules that know roles are compared.
 func TestSimulateRoles(t *testing.T) {
-	code, out, errs := runCommand(t, "-workload", "long-prompts", "-rate", "3", "-duration", "40s", "-workers", "4", "-prefill-rate", "20000",
-		"-prefill-workers", "2", "-decode-workers", "2", "-transfer-rate", "50000", "-failures", "0.05")
+	code, out, errs := runCommand(t, "-workload", "multi-turn", "-rate", "4", "-duration", "40s", "-workers", "4", "-prefill-rate", "40000",
+		"-prefill-workers", "2", "-decode-workers", "2", "-transfer-rate", "50000", "-block-size", "64", "-failures", "0.3")
 	require.Equal(t, exitOK, code, errs)
 	require.Contains(t, out, "two workers %")
 	require.Contains(t, out, "failed %")
 	for _, name := range []string{"round-robin", "sglang", "llm-d", "dynamo", "kvsteer"} {
 		require.Contains(t, out, name+" ")
 	}
-	table := out[strings.Index(out, "router"):]
+	_, table, _ := strings.Cut(out, "\n")
 	require.NotContains(t, table, "bound")
 	require.NotContains(t, table, "lowest-ttft")
-	code, out, errs = runCommand(t, "-rate", "1", "-duration", "20s", "-failures", "0.05")
+	code, out, errs = runCommand(t, "-rate", "1", "-duration", "10s", "-prefill-rate", "40000", "-block-size", "64", "-failures", "0.3")
 	require.Equal(t, exitOK, code, errs)
-	table = out[strings.Index(out, "router"):]
+	_, table, _ = strings.Cut(out, "\n")
 	require.NotContains(t, table, "bound")
 	require.Contains(t, table, "lowest-ttft")
 	require.NotContains(t, table, "two workers")

@@ -59,16 +59,6 @@ func rule(t *testing.T, name string) Rule {
 	return r
 }
 
-// knowRoles are the rules that can be used where workers have separate roles.
-func knowRoles() (names []string) {
-	for _, name := range every() {
-		if _, err := NewApart(name, 1); err == nil && name != "kvsteer:constant=2+running=1+most=3+waiting=1+progress=0+oracle=1" {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // Whatever fails, every call ends once, and no blocks stay held on either side.
 func TestConservationOfTwoLegs(t *testing.T) {
 	outages := split()
@@ -83,11 +73,11 @@ func TestConservationOfTwoLegs(t *testing.T) {
 	mixed := split()
 	mixed.Workers = append(mixed.Workers, small().Workers[0])
 	for name, cfg := range map[string]Config{"well": split(), "outages": outages, "failures": failures, "mixed": mixed} {
-		for _, of := range knowRoles() {
-			for kind := range workloads(t, 1) {
-				cfg.Duration, cfg.Rate, cfg.Concurrency = 15*time.Second, 4, 0
+		for _, of := range []string{"round-robin", "dynamo", "kvsteer", "kvsteer-queue", "kvsteer:queue=1+hold=0.5+aging=1"} {
+			for _, kind := range []string{"long-prompts", "multi-turn"} {
+				cfg.Duration, cfg.Rate, cfg.Concurrency = 12*time.Second, 3, 0
 				if kind == "multi-turn" {
-					cfg.Rate, cfg.Concurrency = 0, 20
+					cfg.Rate, cfg.Concurrency = 0, 12
 				}
 				c := run(t, cfg, workloads(t, 1)[kind], rule(t, of))
 				require.NotEmpty(t, c.out.samples, "%s, %s, %s", name, of, kind)

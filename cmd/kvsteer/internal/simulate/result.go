@@ -103,10 +103,10 @@ func (r *recorder) token(j *Job, pause time.Duration) {
 func (r *recorder) tail() float64 {
 	const share, milli = 0.99, 1e3
 	total, before := uint64(0), uint64(0)
-	for _, n := range r.pauses {
+	for _, n := range &r.pauses {
 		total += n
 	}
-	for cell, n := range r.pauses {
+	for cell, n := range &r.pauses {
 		before += n
 		if n > 0 && float64(before) >= share*float64(total) {
 			return math.Pow(pauseStep, float64(cell)) / milli
