@@ -67,22 +67,25 @@ func (v *veil) over(d *kvsteer.Decision) *kvsteer.Decision {
 	if v.tenants {
 		hidden.Request.Tenant = v.name(d.Request.Tenant)
 	}
-	if v.labels {
-		hidden.Candidates = v.candidates(d.Candidates)
-		if d.Prefill != nil {
-			p := *d.Prefill
-			p.Candidates = v.candidates(p.Candidates)
-			hidden.Prefill = &p
-		}
+	hidden.Candidates = v.candidates(d.Candidates, d.Rule)
+	if d.Prefill != nil {
+		p := *d.Prefill
+		p.Candidates = v.candidates(p.Candidates, p.Rule)
+		hidden.Prefill = &p
 	}
 	return &hidden
 }
 
-func (v *veil) candidates(list []kvsteer.DecisionCandidate) []kvsteer.DecisionCandidate {
+// candidates hides labels, and in any case the conditions of a rule that dropped
+// some: they quote names.
+func (v *veil) candidates(list []kvsteer.DecisionCandidate, rule string) []kvsteer.DecisionCandidate {
 	list = slices.Clone(list)
 	for i := range list {
 		c := &list[i]
-		if len(c.Labels) == 0 {
+		if c.DroppedBy != "" {
+			c.DroppedBy = rule
+		}
+		if !v.labels || len(c.Labels) == 0 {
 			continue
 		}
 		c.Labels = maps.Clone(c.Labels)

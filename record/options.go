@@ -16,7 +16,8 @@ type Options struct {
 	Sample int
 	// HashTenants and HashLabels write, instead of tenants' names and of the values of
 	// workers' labels, what stands for them: equal for equal ones, so that counting by
-	// tenant works, and policies that name them don't hold when they are replayed.
+	// tenant works, and policies that name them don't hold when they are replayed. Of
+	// dropped candidates the log then has the rule only, not its condition.
 	HashTenants, HashLabels bool
 	// HashKey keeps names from being guessed. Nil means one that is drawn at random and
 	// forgotten with the Recorder: then the same tenant has another hash in each run.

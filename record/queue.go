@@ -81,11 +81,10 @@ func (q *queue) signal() {
 }
 
 // take returns what there is to do. The items belong to the caller until it calls
-// take again. tail is the entries lost after all of items, once the queue is closed.
+// take again, who clears them. tail is the entries lost after all of items, once the queue is closed.
 func (q *queue) take() (items []item, asks []ask, closed bool, tail uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	clear(q.spare)
 	items, q.items, q.spare = q.items, q.spare[:0], q.items
 	asks, q.asks = q.asks, nil
 	if q.closed && len(items) == 0 {

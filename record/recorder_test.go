@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/policy"
 	"github.com/kvsteer/kvsteer/record"
 )
 
@@ -325,6 +326,9 @@ func TestHashing(t *testing.T) {
 		r, err := record.New(&log, o)
 		require.NoError(t, err)
 		d, before := decided(1), decided(1)
+		for _, d := range []*kvsteer.Decision{d, before} {
+			d.Candidates[0].DroppedBy = policy.DefaultRule + ": tenant acme is not for workers with team=blue"
+		}
 		r.OnDecision(d)
 		other := decided(2)
 		other.Request.Tenant = "globex"
@@ -340,6 +344,7 @@ func TestHashing(t *testing.T) {
 	for _, secret := range []string{"acme", "globex", "blue", "north"} {
 		require.NotContains(t, log, secret)
 	}
+	require.Equal(t, policy.DefaultRule, all[1].Decision.Candidates[0].DroppedBy)
 	require.True(t, all[0].Header.HashedTenants && all[0].Header.HashedLabels)
 	tenant := all[1].Decision.Request.Tenant
 	require.Regexp(t, "^#[0-9a-f]{16}$", tenant)

@@ -87,6 +87,7 @@ func (r *Recorder) run() {
 				waiting = 0
 			}
 		}
+		clear(items) // what is written need not be kept until there is more
 		if tail > 0 {
 			w.addLost(tail, LostBuffer)
 		}

@@ -64,7 +64,7 @@ func (o *replaying) flags(stderr io.Writer) *flag.FlagSet {
 }
 
 // runReplay is the command.
-func runReplay(_ context.Context, args []string, stdout, stderr io.Writer) int {
+func runReplay(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var o replaying
 	f := o.flags(stderr)
 	if err := f.Parse(args); err != nil {
@@ -88,7 +88,7 @@ func runReplay(_ context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "kvsteer replay: %s\n", usage)
 		return exitUsage
 	}
-	if err := o.run(stdout); err != nil {
+	if err := o.run(ctx, stdout); err != nil {
 		if errors.Is(err, replay.ErrPolicyNeeded) {
 			err = fmt.Errorf("%w; name its policies with -policy, or give -policy default to see what that would have done", err)
 		}
@@ -98,7 +98,7 @@ func runReplay(_ context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-func (o *replaying) run(stdout io.Writer) error {
+func (o *replaying) run(ctx context.Context, stdout io.Writer) error {
 	c := replay.Config{
 		PolicyName: "the default, as recorded", PredictorName: "as recorded",
 		Learn: o.learn, Top: o.top,
@@ -129,7 +129,7 @@ func (o *replaying) run(stdout io.Writer) error {
 	}
 	r := replay.New(c)
 	for _, name := range o.logs {
-		if err := opened(name, func(in io.Reader) error { return r.Read(name, in) }); err != nil {
+		if err := opened(name, func(in io.Reader) error { return r.Read(name, interruptible{ctx, in}) }); err != nil {
 			return err
 		}
 	}
@@ -142,6 +142,19 @@ func (o *replaying) run(stdout io.Writer) error {
 	}
 	out := bufio.NewWriter(stdout)
 	return errors.Join(report.Print(out), out.Flush())
+}
+
+// interruptible reads until its context ends.
+type interruptible struct {
+	ctx context.Context //nolint:containedctx // io.Reader has no place for it
+	in  io.Reader
+}
+
+func (r interruptible) Read(b []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.in.Read(b)
 }
 
 // opened calls fn with a file, or with standard input.

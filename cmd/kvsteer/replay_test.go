@@ -117,6 +117,11 @@ func TestReplaySaysWhatIsWrong(t *testing.T) {
 		require.Empty(t, out)
 		require.Contains(t, errs, want)
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errors bytes.Buffer
+	require.Equal(t, exitFailed, dispatch(ctx, commands(), []string{"replay", "-policy", "default", "-log", log}, &out, &errors))
+	require.Contains(t, errors.String(), "context canceled")
 	code, _, errs := replayed("-h")
 	require.Equal(t, exitOK, code)
 	require.Contains(t, errs, "usage: kvsteer replay")
