@@ -12,7 +12,7 @@ import (
 )
 
 func load(path string) (*policy.Set, error) {
-	data, err := os.ReadFile(path)
+	data, err := os.ReadFile(filepath.Clean(path))
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func golden(t testing.TB, path string, update bool, got string) {
 		}
 		return
 	}
-	want, err := os.ReadFile(path)
+	want, err := os.ReadFile(filepath.Clean(path))
 	if err != nil {
 		t.Fatalf("policytest: %v; write it with update", err)
 	}

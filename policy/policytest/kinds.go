@@ -83,8 +83,7 @@ func variantsOf(m *policy.Mentions) (axes [][]variant) {
 	}
 	if len(m.Trust) > 0 {
 		var axis []variant
-		for i := len(m.Trust) - 1; i >= 0; i-- {
-			t := m.Trust[i]
+		for _, t := range slices.Backward(m.Trust) {
 			axis = append(axis, variant{"trust " + t.String(), func(c *policy.Candidate) { c.Trust = t }})
 		}
 		axis[0].text = ""
@@ -106,7 +105,9 @@ func variantsOf(m *policy.Mentions) (axes [][]variant) {
 	number("running", m.RunningRequests, 1, func(c *policy.Candidate, x float64) { c.Running = int(x) })
 	number("KV use", m.KVCacheUsage, 0, func(c *policy.Candidate, x float64) { c.KVUsage = x })
 	number("cached", m.CachedTokens, 1, func(c *policy.Candidate, x float64) { c.CachedTokens = int(x) })
-	number("predicted TTFT", m.PredictedTTFT, 0, func(c *policy.Candidate, x float64) { c.PredictedTTFT = time.Duration(x * float64(time.Second)) })
+	number("predicted TTFT", m.PredictedTTFT, 0, func(c *policy.Candidate, x float64) {
+		c.PredictedTTFT = time.Duration(x * float64(time.Second))
+	})
 	// What is not known is a case of its own.
 	number("price", m.Price, 0, func(c *policy.Candidate, x float64) { c.Price, c.PriceKnown = x, true },
 		variant{"price unknown", func(c *policy.Candidate) { c.Price, c.PriceKnown = 0, false }})

@@ -17,7 +17,7 @@ import (
 	"github.com/kvsteer/kvsteer/policy/policytest"
 )
 
-var update = flag.Bool("update", false, "write golden files") //nolint:gochecknoglobals // flags are
+var update = flag.Bool("update", false, "write golden files")
 
 // recording is a test that is told of failures.
 type recording struct {
@@ -37,7 +37,7 @@ func (r *recording) Fatalf(format string, args ...any) {
 }
 
 // failures runs f as a test of its own.
-func failures(t *testing.T, f func(t testing.TB)) string {
+func failures(t *testing.T, f func(tb *recording)) string {
 	t.Helper()
 	r := &recording{TB: t}
 	done := make(chan struct{})
@@ -49,13 +49,13 @@ func failures(t *testing.T, f func(t testing.TB)) string {
 	return strings.Join(r.failures, "\n")
 }
 
-var private = policytest.Never(policytest.MayBe("pii-detected"), policytest.IsProvider) //nolint:gochecknoglobals // a property
+var private = policytest.Never(policytest.MayBe("pii-detected"), policytest.IsProvider)
 
 func TestInvariantFindsALeak(t *testing.T) {
 	t.Parallel()
 	leaky := policytest.Load(t, "testdata/leaky.yaml")
-	said := failures(t, func(t testing.TB) { leaky.Invariant(t, policytest.Space{}, private) })
-	require.Contains(t, said, "provider provider gets the request, which must never be")
+	said := failures(t, func(tb *recording) { leaky.Invariant(tb, policytest.Space{}, private) })
+	require.Contains(t, said, "provider gets the request, which must never be")
 	require.Contains(t, said, "smallest counterexample: tenant gold, pii-detected unknown, candidate provider [a provider]\n",
 		"one candidate, and nothing else out of the ordinary")
 	require.Contains(t, said, "rule vip", "it is explained")
@@ -123,7 +123,7 @@ func TestInvariantRefusesWhatIsTooLarge(t *testing.T) {
 	_, tried, err := kit.Search(policytest.Space{Limit: 10}, private)
 	require.ErrorIs(t, err, policytest.ErrSpace)
 	require.Zero(t, tried, "not in part")
-	require.Contains(t, failures(t, func(t testing.TB) { kit.Invariant(t, policytest.Space{Limit: 10}, private) }), "raise Limit")
+	require.Contains(t, failures(t, func(tb *recording) { kit.Invariant(tb, policytest.Space{Limit: 10}, private) }), "raise Limit")
 }
 
 // What the policy does not tell apart, but the property does, comes from the test.
@@ -188,7 +188,7 @@ func TestRunFails(t *testing.T) {
 	} {
 		c := cases()[0]
 		change(&c)
-		require.Contains(t, failures(t, func(t testing.TB) { kit.Check(t, &c) }), want)
+		require.Contains(t, failures(t, func(tb *recording) { kit.Check(tb, &c) }), want)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestCoverageNamesWhatIsUntested(t *testing.T) {
 	kit := policytest.Load(t, "testdata/leaky.yaml")
 	list := cases()
 	kit.Run(t, list[:1]...)
-	said := failures(t, func(t testing.TB) { kit.RequireCovered(t) })
+	said := failures(t, func(tb *recording) { kit.RequireCovered(tb) })
 	for _, part := range []string{
 		"leaky, rule vip\n", "leaky, rule vip: alternative 1 (", "leaky, rule rest: exclusion private-stays", "leaky, rule rest: exclusion full",
 		"leaky, rule rest: stage 2 (", "leaky, rule rest: when nothing is left (Reject)",
@@ -236,17 +236,17 @@ func TestGolden(t *testing.T) {
 	kit.Golden(t, "testdata/golden/bursts", *update, o)
 
 	dir := t.TempDir()
-	require.Contains(t, failures(t, func(t testing.TB) { kit.Golden(t, filepath.Join(dir, "x"), false, o) }), "write it with update")
+	require.Contains(t, failures(t, func(tb *recording) { kit.Golden(tb, filepath.Join(dir, "x"), false, o) }), "write it with update")
 	kit.Golden(t, filepath.Join(dir, "x"), true, o)
-	require.Empty(t, failures(t, func(t testing.TB) { kit.Golden(t, filepath.Join(dir, "x"), false, o) }))
+	require.Empty(t, failures(t, func(tb *recording) { kit.Golden(tb, filepath.Join(dir, "x"), false, o) }))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "x.txt"), []byte("other"), 0o600))
-	require.Contains(t, failures(t, func(t testing.TB) { kit.Golden(t, filepath.Join(dir, "x"), false, o) }), "If that is right, write it with update.")
+	require.Contains(t, failures(t, func(tb *recording) { kit.Golden(tb, filepath.Join(dir, "x"), false, o) }), "If that is right, write it with update.")
 }
 
 func TestLoadFails(t *testing.T) {
 	t.Parallel()
 	bad := filepath.Join(t.TempDir(), "bad.yaml")
 	require.NoError(t, os.WriteFile(bad, []byte("apiVersion: kvsteer.dev/v1alpha1\nkind: InferencePolicy\nspec: {rulez: []}\n"), 0o600))
-	require.Contains(t, failures(t, func(t testing.TB) { policytest.Load(t, bad) }), "bad.yaml:3:8")
-	require.Contains(t, failures(t, func(t testing.TB) { policytest.Load(t, bad+"x") }), "no such file")
+	require.Contains(t, failures(t, func(tb *recording) { policytest.Load(tb, bad) }), "bad.yaml:3:8")
+	require.Contains(t, failures(t, func(tb *recording) { policytest.Load(tb, bad+"x") }), "no such file")
 }

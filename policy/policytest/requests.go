@@ -3,6 +3,7 @@ package policytest
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -123,9 +124,7 @@ func headerAxes(list []policy.HeaderMatch) (axes [][]change) {
 		set := func(value string) func(*policy.Request) {
 			return func(r *policy.Request) {
 				header := map[string][]string{name: {value}}
-				for k, v := range r.Header { // it is shared with other requests
-					header[k] = v
-				}
+				maps.Copy(header, r.Header) // which is shared with other requests
 				r.Header = header
 			}
 		}
