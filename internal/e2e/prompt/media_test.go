@@ -160,8 +160,8 @@ func (s *server) renderMedia(t *testing.T, r requests.Request) (ids []uint32, pl
 			} `json:"mm_placeholders"`
 		} `json:"features"`
 	}
-	if err = json.Unmarshal(reply, &v); err != nil {
-		return nil, nil, err
+	if formErr := json.Unmarshal(reply, &v); formErr != nil {
+		return nil, nil, formErr
 	}
 	for _, of := range v.Features.Placeholders {
 		for _, p := range of {

@@ -339,7 +339,8 @@ func readPart(v jsonscan.Value, textType string) (part, error) {
 		if text.Kind()|refusal.Kind()|thinking.Kind()|name.Kind() != jsonscan.KindNone {
 			return p, errMedia
 		}
-		return p, p.readMedium(t, held, payload, textType)
+		err := p.readMedium(t, held, payload, textType)
+		return p, err
 	}
 	switch t {
 	case textType:

@@ -159,8 +159,8 @@ func readFiles(dir string) (*files, error) {
 		if readErr != nil {
 			return nil, readErr
 		}
-		if err = checkGenuine(s.name, text); err != nil {
-			return nil, err
+		if standIn := checkGenuine(s.name, text); standIn != nil {
+			return nil, standIn
 		}
 		f.text[s.name] = text
 		var size [8]byte

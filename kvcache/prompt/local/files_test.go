@@ -34,8 +34,8 @@ func TestStandIns(t *testing.T) {
 		var asset *local.AssetError
 		require.ErrorAs(t, err, &asset, name)
 		assert.Equal(t, dir, asset.Dir, name)
-		assert.ErrorContains(t, err, c.want, name)
-		assert.ErrorContains(t, err, strconv.Quote(dir), name)
+		require.ErrorContains(t, err, c.want, name)
+		require.ErrorContains(t, err, strconv.Quote(dir), name)
 	}
 	// A template may begin with a tag, or say what a pointer says later on.
 	dir := copyModel(t, "qwen", t.TempDir())

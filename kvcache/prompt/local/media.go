@@ -194,13 +194,7 @@ func (a *assets) prefix(ctx context.Context, api prompt.API, o jsonscan.Object) 
 	case q.cut.any: // of what the prompt grows to
 		return prompt.Encoding{}, errTruncation
 	}
-	if err = a.takes(&items); err != nil {
-		return prompt.Encoding{}, err
-	}
-	if err = a.show(q); err != nil {
-		return prompt.Encoding{}, err
-	}
-	ids, err := a.rendered(ctx, q)
+	ids, err := a.placed(ctx, q, &items)
 	if err != nil {
 		return prompt.Encoding{}, err
 	}
@@ -221,6 +215,17 @@ func (a *assets) prefix(ctx context.Context, api prompt.API, o jsonscan.Object) 
 		out.Count += n * perMedium
 	}
 	return out, nil
+}
+
+// placed returns the ids of the conversation with a placeholder for each of the items.
+func (a *assets) placed(ctx context.Context, q *query, items *[numMedia]int) ([]uint32, error) {
+	if err := a.takes(items); err != nil {
+		return nil, err
+	}
+	if err := a.show(q); err != nil {
+		return nil, err
+	}
+	return a.rendered(ctx, q)
 }
 
 // takes reports why the model's prompts with these media can't be begun.

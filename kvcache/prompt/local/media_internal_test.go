@@ -44,7 +44,7 @@ func TestShown(t *testing.T) {
 		m := message{parts: c.parts}
 		got, err := m.shown(qwenMedia(), c.between)
 		if c.refused != "" {
-			assert.EqualError(t, err, c.refused, name)
+			require.EqualError(t, err, c.refused, name)
 			continue
 		}
 		require.NoError(t, err, name)

@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -33,9 +34,7 @@ func withMedia(t testing.TB, template string, config map[string]any, change func
 	t.Helper()
 	dir := copyModel(t, "qwen", t.TempDir())
 	fields := map[string]any{"model_type": "llava", "architectures": []string{"LlavaForConditionalGeneration"}, "image_token_index": 703}
-	for k, v := range config {
-		fields[k] = v
-	}
+	maps.Copy(fields, config)
 	edit(t, dir+"/config.json", fields)
 	write(t, dir, "chat_template.jinja", template)
 	m := local.Model{Dir: dir}

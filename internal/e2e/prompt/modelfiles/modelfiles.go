@@ -6,6 +6,7 @@ package modelfiles
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -63,7 +64,7 @@ func (d *directory) read() error {
 		} `json:"added_tokens"`
 	}
 	for name, to := range map[string]any{"tokenizer_config.json": &d.config, "tokenizer.json": &tokenizer} {
-		text, err := os.ReadFile(filepath.Join(d.path, name))
+		text, err := os.ReadFile(filepath.Join(d.path, name)) //nolint:gosec // a file that Write has just put there
 		if err == nil {
 			err = json.Unmarshal(text, to)
 		}
@@ -131,9 +132,7 @@ func (d *directory) namedToken() any {
 func (d *directory) decoder() object {
 	old, _ := d.config["added_tokens_decoder"].(object)
 	next := object{}
-	for id, t := range old {
-		next[id] = t
-	}
+	maps.Copy(next, old)
 	d.config["added_tokens_decoder"] = next
 	return next
 }
@@ -144,20 +143,31 @@ var classes = [...]string{
 	"Qwen2Tokenizer", "Qwen2TokenizerFast", "GPT2Tokenizer", "GemmaTokenizer", "GemmaTokenizerFast", "CodeLlamaTokenizer", "CohereTokenizer",
 }
 
+// flags are switches of configurations.
+var flags = [...]string{
+	"add_bos_token", "add_eos_token", "add_prefix_space", "legacy", "use_fast", "do_lower_case", "clean_up_tokenization_spaces",
+	"use_default_system_prompt", "fix_mistral_regex", "split_special_tokens", "from_slow", "trim_offsets", "keep_accents",
+	"tokenize_chinese_chars",
+}
+
+// specials are special tokens that have a name.
+var specials = [...]string{
+	"bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token", "image_token",
+}
+
 // changes are the ways to change a directory.
 var changes = [...]struct {
 	name  string
 	apply func(d *directory)
 }{
 	{"a flag", func(d *directory) {
-		flag := pick(d, "add_bos_token", "add_eos_token", "add_prefix_space", "legacy", "use_fast", "do_lower_case", "clean_up_tokenization_spaces",
-			"use_default_system_prompt", "fix_mistral_regex", "split_special_tokens", "from_slow", "trim_offsets", "keep_accents", "tokenize_chinese_chars")
+		flag := pick(d, flags[:]...)
 		d.done = append(d.done, flag)
 		d.config[flag] = pick[any](d, true, false, nil)
 	}},
 	{"a class", func(d *directory) { d.config["tokenizer_class"] = pick(d, classes[:]...) }},
 	{"a special token", func(d *directory) {
-		d.config[pick(d, "bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token", "image_token")] = d.namedToken()
+		d.config[pick(d, specials[:]...)] = d.namedToken()
 	}},
 	{"additional special tokens", func(d *directory) {
 		d.config["additional_special_tokens"] = pick[any](d, []any{"foo"}, []any{"<x>", "<y>"}, []any{d.token("<x>")}, []any{}, nil)

@@ -39,8 +39,8 @@ func components(out io.Writer, o options, tmp string) (err error) {
 			continue
 		}
 		file := filepath.Join(tmp, "tokenizer.json")
-		if err = os.WriteFile(file, v.File, 0o600); err != nil {
-			return err
+		if writeErr := os.WriteFile(file, v.File, 0o600); writeErr != nil {
+			return writeErr
 		}
 		if err = rust.Load(file); errors.Is(err, oracle.ErrRefused) {
 			theirs++
@@ -63,8 +63,8 @@ func components(out io.Writer, o options, tmp string) (err error) {
 		if c.differ > before {
 			kept := filepath.Join(os.TempDir(), fmt.Sprintf("differs-%d-%s.json", o.seed, v.Name))
 			fmt.Fprintf(out, "%s: %d of %d texts differ; the file is kept as %s\n", v.Name, c.differ-before, textsEach, kept)
-			if err = os.WriteFile(kept, v.File, 0o600); err != nil {
-				return err
+			if keepErr := os.WriteFile(kept, v.File, 0o600); keepErr != nil {
+				return keepErr
 			}
 		}
 	}

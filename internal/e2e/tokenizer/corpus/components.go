@@ -27,12 +27,13 @@ var literals = []string{" ", "  ", "▁", "a", "ab", "the", "é", "e\u0301", "\u
 // splits are patterns of real tokenizers and of some that are none, beside those that
 // Pattern makes.
 var splits = []string{
-	`\s+`, `\p{N}{1,3}`, `\d{1,3}(?=(?:\d{3})*\b)`, `[^\r\n\p{L}\p{N}]?\p{L}+`, `\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*`, `'(?i:s|t|re)|\p{L}++|.`,
-	`(?s:.)`, `[[:alpha:]]+`, `[[:punct:]]`, `\h+`, `\w+|[^\w\s]+`, `(?i:ss|straße|k)`, `\p{Lu}\p{Ll}*`, `[\p{L}&&[^\p{Han}]]+`, `\X`, `\R`,
-	`^.`, `.$`, `\s+$`, `\n+(?!\S)`, `(a|b)*c`, `\p{Han}+|\p{Hiragana}+|\p{Katakana}+`, `\p{Emoji}`, `[\u4e00-\u9fa5]+`, `[^\S\r\n]+`, `\p{Cyrillic}+`,
-	`[\s\S]{1,7}`, `(?>a+)b`, `a{,2}b`, `[a-\d]`, `[\]a]+`, `(?x) a b `, `(a)\1`, `\p{Zs}+`, `[[:^space:]]+`, `\p{M}+`, `(?i:\p{Lu})`, `\S+\s`,
-	`[\W\d]+`, `[^\W\p{N}]+`, `\b\w`, `\B.`, `(?i:[ǅ-ǳ])`, `(?<!\w)\d+`, `(?<=ab|c)d`, `\s{2,}|\S`, `\G.`, `(?m:.)+`, `[a-z&&[^x]]`, `\p{Lm}|\p{Sk}+`,
-	`[!-/:-@]`, `[\u0300-\u036f]`, `(?:a{2}){1,2}`, `a{1,2}{2}`, `a*+a`, `\p{Any}`, `\p{Cn}`, `\p{Co}|\p{Cf}`, `(?#c)a`, `\e`, `#`,
+	`\s+`, `\p{N}{1,3}`, `\d{1,3}(?=(?:\d{3})*\b)`, `[^\r\n\p{L}\p{N}]?\p{L}+`, `\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*`,
+	`'(?i:s|t|re)|\p{L}++|.`, `(?s:.)`, `[[:alpha:]]+`, `[[:punct:]]`, `\h+`, `\w+|[^\w\s]+`, `(?i:ss|straße|k)`, `\p{Lu}\p{Ll}*`,
+	`[\p{L}&&[^\p{Han}]]+`, `\X`, `\R`, `^.`, `.$`, `\s+$`, `\n+(?!\S)`, `(a|b)*c`, `\p{Han}+|\p{Hiragana}+|\p{Katakana}+`,
+	`\p{Emoji}`, `[\u4e00-\u9fa5]+`, `[^\S\r\n]+`, `\p{Cyrillic}+`, `[\s\S]{1,7}`, `(?>a+)b`, `a{,2}b`, `[a-\d]`, `[\]a]+`,
+	`(?x) a b `, `(a)\1`, `\p{Zs}+`, `[[:^space:]]+`, `\p{M}+`, `(?i:\p{Lu})`, `\S+\s`, `[\W\d]+`, `[^\W\p{N}]+`, `\b\w`, `\B.`,
+	`(?i:[ǅ-ǳ])`, `(?<!\w)\d+`, `(?<=ab|c)d`, `\s{2,}|\S`, `\G.`, `(?m:.)+`, `[a-z&&[^x]]`, `\p{Lm}|\p{Sk}+`, `[!-/:-@]`,
+	`[\u0300-\u036f]`, `(?:a{2}){1,2}`, `a{1,2}{2}`, `a*+a`, `\p{Any}`, `\p{Cn}`, `\p{Co}|\p{Cf}`, `(?#c)a`, `\e`, `#`,
 }
 
 var behaviors = []string{"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"}
@@ -206,10 +207,10 @@ func (s *Source) preTokenizer(depth int) object {
 
 // atoms are pieces that the components of Components treat in ways of their own.
 var atoms = append(append([]string{
-	"don't ", "I'LL ", " \u00a0", "\u3000", "\u200b", "\u0085", "\x1c", "\u2028", "\ufeff", "\x00", "\x07", "\u0327", "\u0345", "ΑΣ ", "ΑΣΣ", "ſ",
-	"DŽ", "İi", "\u212a", "123456", "12 345", " .,!?", "\r\n", "\n \n", "\t", "漢字かなカナ", "ー", "한글", "\u1100\u1161\u11a8", "🏽👩‍👩‍👧", "abcabc",
-	"aaaa", "bbc", "hello world", "Straße", strings.Repeat("x", 30), "\U00010041\u0323", "q\u0307\u0323", "ﷺ", "½²", "٣४", "\ue000", "\U000e0100",
-	"\u0378", "<0x41>", "##a", "</w>", "|", "$", "`", "Ａ１",
+	"don't ", "I'LL ", " \u00a0", "\u3000", "\u200b", "\u0085", "\x1c", "\u2028", "\ufeff", "\x00", "\x07", "\u0327", "\u0345",
+	"ΑΣ ", "ΑΣΣ", "ſ", "DŽ", "İi", "\u212a", "123456", "12 345", " .,!?", "\r\n", "\n \n", "\t", "漢字かなカナ", "ー", "한글",
+	"\u1100\u1161\u11a8", "🏽👩‍👩‍👧", "abcabc", "aaaa", "bbc", "hello world", "Straße", strings.Repeat("x", 30), "\U00010041\u0323",
+	"q\u0307\u0323", "ﷺ", "½²", "٣४", "\ue000", "\U000e0100", "\u0378", "<0x41>", "##a", "</w>", "|", "$", "`", "Ａ１",
 }, addable...), literals...)
 
 // Atoms returns a text of some such pieces.

@@ -34,7 +34,8 @@ const failed = 1<<32 - 1
 
 // Start runs script with python on a tokenizer file, or on none until Load.
 func Start(python, script string, file ...string) (*Oracle, error) {
-	o := &Oracle{cmd: exec.Command(python, append([]string{script}, file...)...)} //nolint:gosec,noctx // Close ends it; what to run is the caller's choice
+	argv := append([]string{script}, file...)
+	o := &Oracle{cmd: exec.Command(python, argv...)} //nolint:gosec,noctx // Close ends it; what to run is the caller's choice
 	o.cmd.Stderr = &o.errs
 	in, err := o.cmd.StdinPipe()
 	if err != nil {
