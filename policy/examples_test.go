@@ -30,7 +30,7 @@ func TestExamplesAreClean(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob(filepath.Join(exampleDir, "*.yaml"))
 	require.NoError(t, err)
-	require.Len(t, paths, 5)
+	require.Len(t, paths, 10)
 	for _, path := range paths {
 		data, err := os.ReadFile(path)
 		require.NoError(t, err)
