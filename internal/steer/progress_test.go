@@ -129,11 +129,13 @@ func TestLostTimeIsNoProgress(t *testing.T) {
 		before, now time.Duration
 	}{
 		"one stalls for ten seconds": {
-			150 * time.Millisecond, 900, lane{slower: 1, stalls: 20 * time.Second, until: 30 * time.Second},
+			150 * time.Millisecond, 900,
+			lane{slower: 1, stalls: 20 * time.Second, until: 30 * time.Second},
 			99, 6 * time.Second, 2500 * time.Millisecond,
 		},
 		"one is at a third of its pace": {
-			600 * time.Millisecond, 0, lane{slower: 3},
+			600 * time.Millisecond, 0,
+			lane{slower: 3},
 			90, 6500 * time.Millisecond, 5 * time.Second,
 		},
 	} {
