@@ -82,6 +82,9 @@ func BenchmarkEvaluate(b *testing.B) {
 }
 
 func TestEvaluateAllocatesNothing(t *testing.T) {
+	if raced {
+		t.Skip("pools forget under the race detector")
+	}
 	shadow := benchSpec()
 	shadow.Name, shadow.Mode = "beside", policy.Shadow
 	set, err := policy.Compile(policy.Options{}, benchSpec(), shadow)
