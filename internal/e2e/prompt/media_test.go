@@ -88,6 +88,7 @@ func TestMedia(t *testing.T) {
 			g := requests.New(seed+uint64(i)*1000, modelName)
 			g.Media, g.Video = true, !strings.HasPrefix(sub.name, "llava") && sub.name != "gemma3" && sub.name != "llama4"
 			c := &begun{equal: map[prompt.API]int{}, passed: map[string]int{}}
+			captured := newMediaCapture(sub)
 			for done := 0; done < n; {
 				r := g.Next()
 				q := &prompt.Request{API: r.API, Model: modelName, Body: r.Body}
@@ -95,10 +96,12 @@ func TestMedia(t *testing.T) {
 					continue // no media
 				}
 				done++
+				captured.add(t, s, r)
 				if diff := c.one(t, src, s, r); diff != "" {
 					t.Error(diff)
 				}
 			}
+			captured.write(t)
 			t.Logf("%-12s %s", sub.name, c)
 			for _, text := range c.texts {
 				t.Logf("passed on: %s", text)
@@ -170,4 +173,13 @@ func (s *server) renderMedia(t *testing.T, r requests.Request) (ids []uint32, pl
 	}
 	slices.Sort(places)
 	return v.IDs, places, nil
+}
+
+// newMediaCapture records what the engine makes of the small model's requests.
+func newMediaCapture(s subject) *capture {
+	dir := os.Getenv("KVSTEER_E2E_CAPTURE")
+	if dir == "" || s.name != "small" {
+		return nil
+	}
+	return &capture{path: filepath.Join(dir, "media.jsonl.gz")}
 }

@@ -2,6 +2,7 @@ package local_test
 
 import (
 	"maps"
+	"os"
 	"strings"
 	"testing"
 
@@ -12,8 +13,11 @@ import (
 	"github.com/kvsteer/kvsteer/kvcache/prompt/local"
 )
 
-// shown is how the templates of these tests show an image.
-const shown = "<think>"
+// shown is how the templates of these tests show an image, and its id.
+const (
+	shown   = "<think>"
+	shownID = 703
+)
 
 const (
 	// mediaParts is a template that takes parts, mediaStrings one that takes strings.
@@ -29,11 +33,11 @@ const (
 )
 
 // withMedia makes a model of LLaVA's type of a small model's files: its images are
-// the token <think>, which is 703.
+// the token <think>.
 func withMedia(t testing.TB, template string, config map[string]any, change func(*local.Model)) *local.Source {
 	t.Helper()
 	dir := copyModel(t, "qwen", t.TempDir())
-	fields := map[string]any{"model_type": "llava", "architectures": []string{"LlavaForConditionalGeneration"}, "image_token_index": 703}
+	fields := map[string]any{"model_type": "llava", "architectures": []string{"LlavaForConditionalGeneration"}, "image_token_index": shownID}
 	maps.Copy(fields, config)
 	edit(t, dir+"/config.json", fields)
 	write(t, dir, "chat_template.jinja", template)
@@ -68,7 +72,7 @@ func TestPrefix(t *testing.T) {
 	whole, err := encode(t, s, prompt.Chat, `{"messages":[{"role":"system","content":"Say what you see."},{"role":"user","content":"Look at this:`+shown+`!"}]}`)
 	require.NoError(t, err)
 	want := whole.Tokens[:len(whole.Tokens)-2]
-	for want[len(want)-1] != 703 {
+	for want[len(want)-1] != shownID {
 		want = want[:len(want)-1]
 	}
 	want = want[:len(want)-1]
@@ -89,6 +93,29 @@ func TestPrefix(t *testing.T) {
 		assert.Greater(t, enc.Count, len(enc.Tokens)+500, name)
 		assert.Equal(t, s.Assets("m"), enc.Assets, name)
 	}
+}
+
+// What vLLM made of these requests begins as is computed here.
+func TestPrefixGolden(t *testing.T) {
+	t.Parallel()
+	template, err := os.ReadFile("testdata/media/chat_template.jinja")
+	require.NoError(t, err)
+	s := withMedia(t, string(template), nil, nil)
+	equal := 0
+	for _, r := range records(t, "media") {
+		api, known := prompt.APIForPath(r.API)
+		require.True(t, known)
+		enc, err := begin(t, s, api, string(r.Body))
+		if err != nil || r.IDs == nil {
+			continue // truncated, for example, or refused by the engine
+		}
+		require.Less(t, len(enc.Tokens), len(r.IDs), "%s", r.Body)
+		require.Equal(t, r.IDs[:len(enc.Tokens)], enc.Tokens, "%s", r.Body)
+		require.Equal(t, uint32(shownID), r.IDs[len(enc.Tokens)], "%s", r.Body)
+		equal++
+	}
+	t.Logf("%d begin as the engine's", equal)
+	assert.Greater(t, equal, 60)
 }
 
 // The same conversation begins alike in all APIs.
@@ -117,7 +144,7 @@ func TestPrefixByAPI(t *testing.T) {
 		`{"role":"user","content":"`+shown+`"}]}`)
 	require.NoError(t, err)
 	assert.Equal(t, text.Tokens[:len(tool.Tokens)], tool.Tokens)
-	assert.Equal(t, uint32(703), text.Tokens[len(tool.Tokens)])
+	assert.Equal(t, uint32(shownID), text.Tokens[len(tool.Tokens)])
 }
 
 func TestPrefixPassesOn(t *testing.T) {

@@ -4,11 +4,11 @@
 //	go run ./internal/e2e/tokenizer/compare -python PYTHON -n 1000000 -long 60 [NAME...]
 //	go run ./internal/e2e/tokenizer/compare -python PYTHON -variants kvcache/prompt/tokenizer/testdata [NAME...]
 //	go run ./internal/e2e/tokenizer/compare -python PYTHON -variants kvcache/prompt/tokenizer/testdata -patterns 500
-//	go run ./internal/e2e/tokenizer/compare -python PYTHON -variants kvcache/prompt/tokenizer/testdata -components 500
+//	go run ./internal/e2e/tokenizer/compare -python PYTHON -components 500 -seed 7
 //
 // The first form compares real tokenizers: a NAME is a folder of the cache that
 // scripts/tokenizer-files.sh fills, or a path of a tokenizer.json; without any, the six
-// families. The second compares the small ones that variants.json describes, the third
+// families, and some tokenizers of the fourth form. The second compares the small ones that variants.json describes, the third
 // tokenizers that split by random patterns, the fourth tokenizers with components of all
 // kinds at random. Needs Python with the package tokenizers. It
 // exits with 1 if anything differs; a text that we refuse and Rust doesn't counts.
@@ -57,7 +57,7 @@ func main() {
 	flag.IntVar(&o.show, "show", 5, "differences to print for each tokenizer")
 	flag.StringVar(&o.variants, "variants", "", "a folder with variants.json: compare these instead")
 	flag.IntVar(&o.patterns, "patterns", 0, "with -variants: compare so many random patterns instead")
-	flag.IntVar(&o.components, "components", 0, "with -variants: compare so many random tokenizers instead")
+	flag.IntVar(&o.components, "components", 0, "compare so many tokenizers of random components instead")
 	file := flag.String("golden", "", "write the texts and what the Rust code makes of them to this file")
 	flag.Parse()
 	if *file != "" {
@@ -77,6 +77,11 @@ func run(o options, names []string) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(tmp)) }()
 	if o.components > 0 {
 		return components(os.Stdout, o, tmp)
+	}
+	if len(names) == 0 && o.variants == "" {
+		with := o
+		with.components = componentsByDefault
+		defer func() { err = errors.Join(err, components(os.Stdout, with, tmp)) }()
 	}
 	subjects, err := list(o, names, tmp)
 	if err != nil {
