@@ -18,7 +18,7 @@ func (p *parser) document(root *yaml.Node) {
 	case !ok:
 		return
 	case root.Kind != yaml.MappingNode:
-		p.fail(root, CodeWrongType, "a document must be a mapping with apiVersion and kind, found "+yamlnode.KindOf(root), "")
+		p.note(root, SeverityNote, CodeIgnored, "not a policy, which is a mapping with apiVersion and kind: "+yamlnode.KindOf(root), "")
 		return
 	}
 	p.src.put("", root.Line, root.Column)
@@ -86,18 +86,18 @@ func (p *parser) list(root *yaml.Node) {
 // other says what to make of a document that is neither a policy nor a manifest.
 func (p *parser) other(root *yaml.Node, apiVersion, kind string) {
 	at := valueAt(root, "kind")
-	ours := groupOf(apiVersion) == groupOf(APIVersion) || groupOf(apiVersion) == groupOf(APIVersionKinference)
+	ours, theirs := groupOf(apiVersion) == groupOf(APIVersion), groupOf(apiVersion) == groupOf(APIVersionKinference)
 	spec := valueAt(root, "spec")
 	rules := spec != nil && valueAt(spec, "rules") != nil
 	near := yamlnode.Nearest(kind, append(manifestKinds(), Kind))
 	switch {
-	case at == nil && (ours || apiVersion == "" && (rules || valueAt(root, "rules") != nil)):
+	case at == nil && (ours || theirs || apiVersion == "" && (rules || valueAt(root, "rules") != nil)):
 		p.fail(root, CodeMissingKey, `the document has no key "kind"`, "a policy begins with apiVersion: "+APIVersion+" and kind: "+Kind)
 	case at != nil && ours:
 		p.at = "kind"
 		p.fail(at, CodeUnknownKind, "kind can't be "+yamlnode.KindOf(at)+" with apiVersion "+yamlnode.Quote(apiVersion),
 			yamlnode.Suggest(kind, append(manifestKinds(), Kind)))
-	case at != nil && near != "" && near != kind && (rules || apiVersion == ""):
+	case at != nil && near != "" && near != kind && (rules || theirs || apiVersion == ""):
 		p.at = "kind"
 		p.note(at, SeverityWarning, CodeUnknownKind, "the document is not read: kind "+yamlnode.KindOf(at)+" is not known",
 			"did you mean "+yamlnode.Quote(near)+"?")

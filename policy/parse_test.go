@@ -269,6 +269,19 @@ spec:
 	// Output: chat.yaml:11:44: error: spec.rules[0].route.exclude[0].drop.kvCacheUsage.greaterThn: a range has no key "greaterThn"; did you mean "greaterThan"? [unknown-key]
 }
 
+func ExampleParse() {
+	file, findings := policy.Parse("chat.yaml", []byte(`
+apiVersion: kvsteer.dev/v1alpha1
+kind: InferencePolicy
+metadata: {name: chat}
+spec:
+  rules:
+  - {name: easy, matches: [{tag: easy}], route: {}}
+`))
+	fmt.Println(file.Specs[0].Name, file.Specs[0].Rules[0].Matches[0].Tag, len(findings))
+	// Output: chat [easy] 0
+}
+
 func ExampleCheck() {
 	file, findings := policy.Parse("chat.yaml", []byte(`
 apiVersion: kvsteer.dev/v1alpha1

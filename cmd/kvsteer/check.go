@@ -76,11 +76,15 @@ func runCheck(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 		}
 		return nil
 	})
+	schema := flags.Bool("schema", false, "print the JSON Schema of policies, for editors, and do nothing else")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return exitOK
 		}
 		return exitUsage
+	}
+	if *schema {
+		return printSchema(stdout, stderr)
 	}
 	if flags.NArg() == 0 {
 		flags.Usage()
@@ -96,6 +100,18 @@ func runCheck(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 		return exitFailed
 	}
 	return run.code()
+}
+
+func printSchema(stdout, stderr io.Writer) int {
+	schema, err := policy.Schema()
+	if err == nil {
+		_, err = stdout.Write(schema)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "kvsteer check: %v\n", err)
+		return exitFailed
+	}
+	return exitOK
 }
 
 func (r *checkRun) addTags(s string) error {

@@ -97,6 +97,7 @@ func TestCheckExitCodes(t *testing.T) {
 		"no files below":      {[]string{"./empty"}, 2, ""},
 		"no arguments":        {nil, 2, ""},
 		"unknown flag":        {[]string{"-stict", "./clean.yaml"}, 2, ""},
+		"schema":              {[]string{"-schema"}, 0, `"$schema": "https://json-schema.org/draft/2020-12/schema"`},
 		"help":                {[]string{"-h"}, 0, ""},
 	}
 	for name, c := range cases {
