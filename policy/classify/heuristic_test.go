@@ -42,6 +42,7 @@ func TestLengthHeuristic(t *testing.T) {
 		{"at the bounds of high", long(DefaultHighTokens-1, 1), a, p},
 		{"a long question", long(1, DefaultHighQuestion), a, p},
 		{"two turns", turns(2), p, a},
+		{"two questions", conversation(words(40), words(40)), p, a},
 		{"three turns", turns(3), a, a},
 		{"ten turns", turns(10), a, p},
 		{"code", said("```go\nx\n```"), a, a},

@@ -33,7 +33,7 @@ func TestLimits(t *testing.T) {
 		{"numbers of things", "order 4111111111111111"},
 		{"obfuscation", "bob [at] example [dot] com"},
 		{"obfuscation", "bob&#64;example.com"},
-		{"obfuscation", "four one one one, one one one one, one one one one, one one one one"},
+		{"obfuscation", "four one seven two, nine eight one six, two three five zero, one four six nine"},
 		{"obfuscation", "4111 11I1 1111 11l1"},
 		{"obfuscation", "4*1*1*1*1*1*1*1*1*1*1*1*1*1*1*1"},
 		{"obfuscation", "⁴¹¹¹¹¹¹¹¹¹¹¹¹¹¹¹ ④①①①①①①①①①①①①①①①"},
