@@ -15,8 +15,9 @@ import (
 type experiment struct {
 	// constant, running, most and waiting are the weights of [steer.Objective].
 	constant, running, most, waiting, wanting float64
-	// progress is 0 to count work ahead as a whole until it is done.
-	progress float64
+	// progress is 0 to count work ahead as a whole until it is done, answer to leave
+	// out how long the call's own answer takes.
+	progress, answer float64
 	// oracle, if positive, replaces the predictor by the truth.
 	oracle float64
 	// queue, if positive, holds calls in the router; hold is the predicted wait in
@@ -28,7 +29,7 @@ type experiment struct {
 func (x *experiment) parameters() map[string]*float64 {
 	return map[string]*float64{
 		"constant": &x.constant, "running": &x.running, "most": &x.most, "waiting": &x.waiting, "wanting": &x.wanting,
-		"progress": &x.progress, "oracle": &x.oracle, "queue": &x.queue, "hold": &x.hold, "aging": &x.aging,
+		"progress": &x.progress, "answer": &x.answer, "oracle": &x.oracle, "queue": &x.queue, "hold": &x.hold, "aging": &x.aging,
 	}
 }
 
@@ -41,7 +42,7 @@ func variant(params string, seed uint64) (Rule, error) {
 	o := steer.DefaultObjective()
 	x := &experiment{
 		constant: o.Constant, running: o.Running, most: o.MostRunning, waiting: o.Waiting, wanting: o.Wanting,
-		progress: 1, aging: defaultAging,
+		progress: 1, answer: 1, aging: defaultAging,
 	}
 	known := x.parameters()
 	for p := range strings.SplitSeq(params, "+") {
@@ -54,7 +55,8 @@ func variant(params string, seed uint64) (Rule, error) {
 		*known[name] = v
 	}
 	r.Objective = &steer.Objective{
-		Constant: x.constant, Running: x.running, MostRunning: x.most, Waiting: x.waiting, Wanting: x.wanting, NoProgress: x.progress == 0,
+		Constant: x.constant, Running: x.running, MostRunning: x.most, Waiting: x.waiting, Wanting: x.wanting,
+		NoProgress: x.progress == 0, NoAnswer: x.answer == 0,
 	}
 	r.Truth = x.oracle > 0
 	if x.queue > 0 {
