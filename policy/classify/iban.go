@@ -80,6 +80,9 @@ func (s *scan) iban(i int) int {
 		i++
 	}
 	s.steps += n
+	if !s.is(i, isWord) {
+		s.code = i
+	}
 	if s.is(i, isWord) || s.at(i) == '-' && s.is(i+1, isWord) || !mod97(code[ibanHead:size], code[:ibanHead]) {
 		return 0
 	}

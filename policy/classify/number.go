@@ -93,10 +93,19 @@ func (n *number) parted(sep byte, groups int) bool {
 	return true
 }
 
-// alone reports whether the number is no more than its first groups, and stands
-// by itself: neither the end of a longer number or code nor the beginning of one.
+// alone reports whether the first groups stand by themselves: they are neither the
+// end of a longer number or code nor the beginning of one.
 func (s *scan) alone(n *number, groups int) bool {
-	return !n.more && n.groups == groups && s.free(n.start, n.end[groups-1])
+	i, j := n.start, n.end[groups-1]
+	if i < s.code || !s.free(i, j) {
+		return false
+	}
+	if n.sep[1] != ' ' { // "123-45-6789 and", "123-45-6789 2024": spaces end it
+		return true
+	}
+	before := s.at(i-1) == ' ' && s.is(i-2, isDigit) && s.grouped(i-2)
+	after := s.at(j) == ' ' && s.is(j+1, isDigit) && s.groupAfter(j+1)
+	return !before && !after
 }
 
 // free reports whether text[i:j] is not glued to what stands beside it.
@@ -114,10 +123,6 @@ func (s *scan) free(i, j int) bool {
 		if s.is(i-2, isDigit) && s.is(i+1, isDigit) && s.is(i+2, isDigit) && !s.is(i+3, isDigit) {
 			return false
 		}
-	case ' ':
-		if s.is(i-2, isDigit) && s.grouped(i-2) {
-			return false
-		}
 	default:
 	}
 	switch s.at(j) {
@@ -125,8 +130,6 @@ func (s *scan) free(i, j int) bool {
 		return !s.is(j+1, isWord)
 	case '.', ':':
 		return !s.is(j+1, isDigit)
-	case ' ':
-		return !s.is(j+1, isDigit) || !s.groupAfter(j+1)
 	default:
 		return true
 	}
@@ -302,7 +305,7 @@ func (s *scan) oddCard(n *number) int {
 		}
 	}
 	end := n.end[n.groups-1]
-	if ok, sure := issued(n.digits[:n.n]); !ok || !sure || !luhn(n.digits[:n.n]) || !s.alone(n, n.groups) || s.numbered(n.start) {
+	if ok, sure := issued(n.digits[:n.n]); !ok || !sure || !luhn(n.digits[:n.n]) || n.more || !s.alone(n, n.groups) || s.numbered(n.start) {
 		return 0
 	}
 	if !s.seam && !s.about(aboutCard, n.start, end) {
@@ -326,6 +329,9 @@ func (s *scan) singles(n *number) int {
 // gridless reports whether text[i:j], groups with a separator, is not a piece of a
 // longer row of such groups, such as a table or a parcel's number, or of a code.
 func (s *scan) gridless(i, j int, sep byte) bool {
+	if i < s.code {
+		return false
+	}
 	if s.at(i-1) == sep && s.is(i-2, isWord) {
 		if sep != ' ' {
 			return false
@@ -336,7 +342,7 @@ func (s *scan) gridless(i, j int, sep byte) bool {
 		}
 		s.steps += i - from
 		size := i - 2 - from
-		if size == 4 && s.is(i-2, isDigit) { // of a table, or the head of an IBAN
+		if size == 4 && s.is(i-2, isDigit) { // of a table
 			return false
 		}
 	}

@@ -197,7 +197,7 @@ func (d *dialled) plausible() bool {
 		return false
 	case d.groups == 2 && first == 4 && second == 4 && d.seps[1] == '-': // from one year to another
 		return d.digits[0] > 2 || d.digits[4] > 2
-	case d.groups == 3 && second <= 2 && (first == 4 && third <= 2 || first <= 2 && third == 4):
+	case d.groups >= 3 && second <= 2 && (first == 4 && third <= 2 || first <= 2 && third == 4):
 		return d.seps[1] == ' ' && d.seps[2] == ' '
 	case d.groups >= 4 && d.seps[1] == '.' && d.seps[2] == '.' && d.seps[3] == '.': // an address of a network
 		return d.size[3] == 4
@@ -212,7 +212,7 @@ func (s *scan) american(n *number) int {
 	if n.size[0] == 1 && n.digits[0] == 1 {
 		first = 1
 	}
-	if n.groups != first+3 || n.size[first] != 3 || n.size[first+1] != 3 || n.size[first+2] != 4 || !n.parted(n.sep[1], first+3) {
+	if n.groups < first+3 || n.size[first] != 3 || n.size[first+1] != 3 || n.size[first+2] != 4 || !n.parted(n.sep[1], first+3) {
 		return 0
 	}
 	area, exchange := n.digits[first], n.digits[first+3]

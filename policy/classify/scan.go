@@ -56,6 +56,8 @@ type scan struct {
 	last [numTopics]int
 	// dashed is the end of the last run that dashedEnd looked at.
 	dashed int
+	// code is where the last text of an IBAN's form ended: its groups are no numbers.
+	code int
 	// num and dial are what the finders of numbers read into.
 	num  number
 	dial dialled
@@ -65,7 +67,7 @@ type scan struct {
 
 // run scans. Hits are appended in the order of where they end, roughly.
 func (s *scan) run(text []byte) {
-	s.text, s.blob, s.dashed = text, false, 0
+	s.text, s.blob, s.dashed, s.code = text, false, 0, 0
 	for c := range s.last {
 		s.last[c] = farAway
 	}
