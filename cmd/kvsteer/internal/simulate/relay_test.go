@@ -187,6 +187,15 @@ func TestCreditGoesToWhoComputes(t *testing.T) {
 	computed := []uint64{c.workers[0].engine.Stats().HitTokens, c.workers[1].engine.Stats().HitTokens}
 	require.ElementsMatch(t, []uint64{6400, 0}, computed)
 	require.NotEmpty(t, r.audits, "what it reports was compared")
+	require.LessOrEqual(t, len(r.audits), 2, "and nothing that the others report: to them all looks cached")
+}
+
+// What is held for a call that finds its whole prompt where it is answered is given
+// back, although nobody fetches it.
+func TestNothingToFetch(t *testing.T) {
+	c := serve(t, split(), &always{}, long(1, 6410), long(1, 6410))
+	require.Equal(t, uint64(6400), c.workers[2].engine.Stats().RemoteTokens, "of the first")
+	require.Equal(t, uint64(6400), c.workers[2].engine.Stats().HitTokens, "of the second")
 }
 
 // busy makes all decode workers look busy, so that prompts are computed elsewhere.
