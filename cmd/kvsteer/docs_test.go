@@ -21,12 +21,11 @@ func TestPolicyPageCommands(t *testing.T) {
 	require.NoError(t, err)
 	run := 0
 	for i, line := range strings.Split(string(page), "\n") {
-		command, ok := strings.CutPrefix(strings.TrimSpace(line), "$ go run ./cmd/kvsteer ")
+		indent, command, ok := strings.Cut(line, "$ go run ./cmd/kvsteer ")
 		if !ok {
 			continue
 		}
 		run++
-		indent := line[:strings.Index(line, "$")]
 		var want strings.Builder
 		open := false // more may follow
 		for _, below := range strings.Split(string(page), "\n")[i+1:] {

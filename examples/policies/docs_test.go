@@ -85,9 +85,7 @@ func TestPageExamples(t *testing.T) {
 			assert.Equal(t, policy.SeverityNote, found.Severity, "%v", found)
 		}
 		set, err := policy.Compile(policy.Options{}, f.Specs...)
-		if !assert.NoError(t, err) {
-			continue
-		}
+		require.NoError(t, err, "%s\n%s", name, whole(b.text))
 		cases, err := casesOf(b.text)
 		require.NoError(t, err)
 		assert.NotEmpty(t, cases, name)
