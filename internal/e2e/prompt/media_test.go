@@ -91,6 +91,9 @@ func TestMedia(t *testing.T) {
 			captured := newMediaCapture(sub)
 			for done := 0; done < n; {
 				r := g.Next()
+				if g.IntN(3) == 0 {
+					r.Body = g.Mutate(r.Body)
+				}
 				q := &prompt.Request{API: r.API, Model: modelName, Body: r.Body}
 				if _, err := src.Prefix(t.Context(), q); errors.Is(err, prompt.ErrNotApplicable) {
 					continue // no media
