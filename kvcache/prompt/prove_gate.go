@@ -57,22 +57,36 @@ func (p *Prover) Assets(model string) string { return p.local.Assets(model) }
 // Encode implements Source: it computes ids by the local source, or says why that
 // is not to be trusted.
 func (p *Prover) Encode(ctx context.Context, r *Request) (Encoding, error) {
-	return p.gated(ctx, r, p.local.Encode)
+	assets := p.local.Assets(r.Model)
+	if assets == "" {
+		return p.local.Encode(ctx, r) // which says why not
+	}
+	unsure, err := p.gate(r, assets)
+	if err != nil {
+		return Encoding{}, err
+	}
+	enc, err := p.local.Encode(ctx, r)
+	return marked(&enc, err, assets, unsure)
 }
 
 // Prefix implements [Prefixer], if the local source does: it computes how a prompt
-// begins, or says why that is not to be trusted. The probes hold no media, since
-// most engines take none; so of beginnings it is proven that their text is.
+// begins, where that is to be trusted. The probes hold no media, since most engines
+// take none; so of beginnings it is proven that their text is.
 func (p *Prover) Prefix(ctx context.Context, r *Request) (Encoding, error) {
 	local, ok := p.local.(Prefixer)
-	switch {
-	case !ok:
+	assets := p.local.Assets(r.Model)
+	if !ok || assets == "" {
 		return Encoding{}, ErrNotApplicable
-	case p.prefixHeld(r.Model, p.local.Assets(r.Model)):
-		return Encoding{}, errDisproved
-	default:
-		return p.gated(ctx, r, local.Prefix)
 	}
+	unsure, err := p.gate(r, assets)
+	if err != nil {
+		return Encoding{}, ErrNotApplicable // Encode has said why
+	}
+	enc, err := local.Prefix(ctx, r)
+	if err == nil && p.prefixHeld(r.Model, assets) {
+		return Encoding{}, errDisproved
+	}
+	return marked(&enc, err, assets, unsure)
 }
 
 // prefixHeld reports whether requests have disproved how prompts of a model begin.
@@ -84,12 +98,8 @@ func (p *Prover) prefixHeld(model, assets string) bool {
 	return m != nil && m.prefixAssets == assets && now.Before(m.prefixHeld)
 }
 
-// gated has the local source compute, if the engines allow it.
-func (p *Prover) gated(ctx context.Context, r *Request, encode func(context.Context, *Request) (Encoding, error)) (Encoding, error) {
-	assets := p.local.Assets(r.Model)
-	if assets == "" {
-		return encode(ctx, r) // which says why not
-	}
+// gate returns what is not sure about ids computed here, or why they must not be used.
+func (p *Prover) gate(r *Request, assets string) ([]Degradation, error) {
 	v := p.verdictOn(r.Model, assets)
 	var unsure []Degradation
 	if int(r.API) < numAPIs {
@@ -97,12 +107,16 @@ func (p *Prover) gated(ctx context.Context, r *Request, encode func(context.Cont
 	}
 	switch {
 	case v.refused != "":
-		return Encoding{}, v.refused
+		return nil, v.refused
 	case unsure != nil && p.opts.Strict:
-		return Encoding{}, ReasonError(unsure[0].Reason)
+		return nil, ReasonError(unsure[0].Reason)
 	default:
+		return unsure, nil
 	}
-	enc, err := encode(ctx, r)
+}
+
+// marked adds what is not sure to what the local source has computed.
+func marked(enc *Encoding, err error, assets string, unsure []Degradation) (Encoding, error) {
 	switch {
 	case err != nil:
 		return Encoding{}, err
@@ -114,7 +128,7 @@ func (p *Prover) gated(ctx context.Context, r *Request, encode func(context.Cont
 		enc.Degraded = append(slices.Clip(enc.Degraded), unsure...)
 	default:
 	}
-	return enc, nil
+	return *enc, nil
 }
 
 // verdictOn returns what holds for a model, judging anew if the assets changed.

@@ -176,16 +176,9 @@ func (s *Source) Prefix(ctx context.Context, r *prompt.Request) (prompt.Encoding
 }
 
 func (a *assets) prefix(ctx context.Context, api prompt.API, o jsonscan.Object) (prompt.Encoding, error) {
-	switch {
-	case api != prompt.Chat && api != prompt.Messages && api != prompt.Responses:
-		return prompt.Encoding{}, prompt.ErrNotApplicable
-	case a.model.SGLang:
-		return prompt.Encoding{}, errSGLang
-	default:
-	}
 	q, err := a.query(api, o)
-	if err != nil {
-		return prompt.Encoding{}, err
+	if err != nil || a.model.SGLang {
+		return prompt.Encoding{}, prompt.ErrNotApplicable // Encode says why
 	}
 	items, some := q.media()
 	switch {
