@@ -156,6 +156,9 @@ func (s *scan) groupAfter(i int) bool {
 		to++
 	}
 	s.steps += to - i
+	if c := s.at(to); (c == '-' || c == '/' || c == ':' || c == '.') && s.is(to+1, isDigit) { // a date, a time, a fraction
+		return false
+	}
 	size := to - i
 	return size >= leastGroup && size <= mostGroup && !s.is(to, isLetter|isUnder)
 }

@@ -57,7 +57,7 @@ func (s *scan) extension(i int) bool { return s.at(i)|0x20 == 'x' && s.is(i+1, i
 
 // international finds a number with its country code at the + at i.
 func (s *scan) international(i int) int {
-	if s.is(i-1, isWord) || s.at(i-1) == '+' || !s.is(i+1, isDigit) && s.at(i+1) != '(' {
+	if s.wordBefore(i) || s.at(i-1) == '+' || !s.is(i+1, isDigit) && s.at(i+1) != '(' {
 		return 0
 	}
 	d := &s.dial
@@ -126,7 +126,7 @@ func threeDigitCode(two int, third byte) bool {
 // bracketed finds a North American number whose area code is in brackets, at i.
 func (s *scan) bracketed(i int) int {
 	const area, exchange, line = 3, 3, 4
-	if s.is(i-1, isWord) || s.at(i+1+area) != ')' {
+	if s.wordBefore(i) || s.at(i+1+area) != ')' {
 		return 0
 	}
 	j := i + 1 + area + 1

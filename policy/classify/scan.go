@@ -117,6 +117,16 @@ func (s *scan) at(i int) byte {
 // is reports whether the byte at i is of a class.
 func (s *scan) is(i int, class uint8) bool { return classes[s.at(i)]&class != 0 }
 
+// wordBefore reports whether a word ends right before i. The n of a quoted line
+// break is none.
+func (s *scan) wordBefore(i int) bool {
+	if !s.is(i-1, isWord) {
+		return false
+	}
+	c := s.text[i-1]
+	return s.at(i-2) != '\\' || c != 'n' && c != 'r' && c != 't'
+}
+
 // word looks at a run of letters, digits and underscores, text[i:j].
 func (s *scan) word(i, j int, all uint8) int {
 	text := s.text
