@@ -57,6 +57,9 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 	require.Equal(t, record.Status{Decisions: 2, Outcomes: 1, Bytes: uint64(log.Len())}, s)
 }
 
+// patient is for tests that write much, on a machine that does much else.
+const patient = time.Minute
+
 // The names in the log are a format that others read.
 func TestFormat(t *testing.T) {
 	var log bytes.Buffer
@@ -190,7 +193,7 @@ func TestWriterThatFails(t *testing.T) {
 
 func TestWhatCannotBeEncoded(t *testing.T) {
 	var log bytes.Buffer
-	r, err := record.New(&log, record.Options{})
+	r, err := record.New(&log, record.Options{CloseTimeout: patient})
 	require.NoError(t, err)
 	d := decided(1)
 	d.Candidates[0].KVUsage = math.NaN()
@@ -249,7 +252,7 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 func TestEverythingIsAccountedFor(t *testing.T) {
 	const senders, each = 8, 400
 	m := newMedium()
-	r, err := record.New(m, record.Options{Buffer: 50})
+	r, err := record.New(m, record.Options{Buffer: 50, CloseTimeout: patient})
 	require.NoError(t, err)
 	var wg sync.WaitGroup
 	for s := range senders {
@@ -291,9 +294,9 @@ func TestEverythingIsAccountedFor(t *testing.T) {
 
 func TestSamplesWholeSessions(t *testing.T) {
 	var log bytes.Buffer
-	r, err := record.New(&log, record.Options{Sample: 4, Buffer: 100_000})
+	r, err := record.New(&log, record.Options{Sample: 4, Buffer: 100_000, CloseTimeout: patient})
 	require.NoError(t, err)
-	const requests, perSession = 8000, 5
+	const requests, perSession = 3000, 5
 	for id := range uint64(requests) {
 		d := decided(id)
 		d.Request.Draw = id / perSession // as of a session
@@ -315,7 +318,7 @@ func TestSamplesWholeSessions(t *testing.T) {
 		require.Equal(t, perSession, n, "session %d", draw)
 	}
 	require.Equal(t, len(seen)*perSession, outcomes)
-	require.InDelta(t, requests/perSession/4, len(seen), 80)
+	require.InDelta(t, requests/perSession/4, len(seen), 50)
 	require.Equal(t, 4, all[0].Header.Sample)
 	require.Zero(t, r.Status().Dropped, "not recording is not dropping")
 }

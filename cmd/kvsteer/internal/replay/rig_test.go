@@ -63,7 +63,7 @@ func (s scene) run(t *testing.T) []byte {
 		s.options = append(s.options, kvsteer.WithClock(clock))
 	}
 	var log bytes.Buffer
-	s.record.Buffer = 1 << 14
+	s.record.Buffer, s.record.CloseTimeout = 1<<14, time.Minute // the machine may do much else
 	rec, err := record.New(&log, s.record)
 	require.NoError(t, err)
 	router, err := kvsteer.New(append([]kvsteer.Option{
