@@ -83,9 +83,10 @@ func TestConcurrentPicksSpread(t *testing.T) {
 // them went: the others will find its blocks. A burst of strangers spreads.
 func TestBurstOfSiblingsLandsTogetherStrangersSpread(t *testing.T) {
 	t.Parallel()
-	// Time stands still: to a worker that is seconds late, as on a machine that runs
-	// everything at once, siblings may rightly not be sent.
-	r := newRig(t, rigConfig{engines: 4, options: []kvsteer.Option{kvsteer.WithClock(newClock().now)}})
+	// Time passes as the test wants it: to a worker that is seconds late, as on a
+	// machine that runs everything at once, siblings may rightly not be sent.
+	clock := newClock()
+	r := newRig(t, rigConfig{engines: 4, options: []kvsteer.Option{kvsteer.WithClock(clock.now)}})
 	r.waitTrust(kvcache.Exact)
 	prefix := fleettest.Text(5, 20_000)
 	counts := map[string]int{}
@@ -95,6 +96,7 @@ func TestBurstOfSiblingsLandsTogetherStrangersSpread(t *testing.T) {
 		require.NoError(t, err)
 		counts[s.Target().Worker]++
 		sels = append(sels, s)
+		clock.advance(5 * time.Millisecond)
 	}
 	require.Len(t, counts, 1, "siblings: %v", counts)
 	for _, s := range sels {
