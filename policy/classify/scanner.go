@@ -127,6 +127,7 @@ type scanning struct {
 	scan   scan
 	fold   fold
 	starts []int // where each part begins in the joined text, of which origins tell
+	cuts   []int // where long parts were cut in the text of seams
 	found  []hit // what was found in the joined text, by where it came from
 }
 
@@ -158,7 +159,7 @@ func (s *Scanner) message(w *scanning, parts []Part, out *Result) {
 		w.scan.run(w.fold.text)
 		w.scan.seam = false
 		blob = w.scan.blob || blob
-		s.report(w, w.crossing(), out)
+		s.report(w, w.news(), out)
 	}
 	w.scan.text = nil
 	for _, tag := range s.tags {
@@ -205,6 +206,7 @@ const seamBytes = 512
 // line break, and of long parts the ends only. starts keeps what join wrote.
 func (w *scanning) seams(parts []Part) {
 	w.fold.reset()
+	w.cuts = w.cuts[:0]
 	for i := range parts {
 		text, origin := parts[i].Text, w.starts[i]
 		if parts[i].aside {
@@ -212,6 +214,7 @@ func (w *scanning) seams(parts []Part) {
 		}
 		if len(text) > 2*seamBytes {
 			w.fold.add(text[:seamBytes], origin)
+			w.cuts = append(w.cuts, len(w.fold.text))
 			w.fold.text = append(w.fold.text, '\n', '\n')
 			cut := len(text) - seamBytes
 			text, origin = text[cut:], origin+cut
@@ -220,12 +223,18 @@ func (w *scanning) seams(parts []Part) {
 	}
 }
 
-// crossing keeps the hits that lie on both sides of where two parts meet and were
-// not found before, as an address is to which the next part seems to add letters.
-func (w *scanning) crossing() []hit {
+// news keeps the hits that were not found in the joined text: those that lie where
+// two parts meet, or that a word speaks of which does. What is near to where a long
+// part was cut may be a piece of something longer, and was seen whole before.
+func (w *scanning) news() []hit {
+	const near = seamBytes / 4
 	kept := w.scan.hits[:0]
+	cut := 0 // the first that ends not far before the hit; hits and cuts are in order
 	for _, h := range w.scan.hits {
-		if w.place(h.start).Part == w.place(h.end-1).Part {
+		for cut < len(w.cuts) && w.cuts[cut]+near < h.start {
+			cut++
+		}
+		if cut < len(w.cuts) && w.cuts[cut] < h.end+near {
 			continue
 		}
 		if _, known := slices.BinarySearchFunc(w.found, hit{kind: h.kind, start: w.fold.origin(h.start)}, byStart); !known {
