@@ -8,8 +8,8 @@
 // [Kit.Invariant] tries everything that the policy tells apart: every state of every
 // tag, every tenant, model and kind of backend that it mentions and one that it does
 // not, both sides of every threshold, and no candidates at all. If a property fails
-// anywhere it shows the smallest example. [Never], [Always] and [Rejects] are
-// properties to begin with.
+// anywhere it shows the smallest example. [Never] and [Always] are properties to begin
+// with.
 //
 // No engine, gateway or clock is needed, and nothing here is random.
 package policytest

@@ -1,6 +1,7 @@
 package policytest
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ func (k *Kit) Fuzz(f *testing.F, holds Property) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		req, candidates := decode(data)
 		o := evaluate(k.set, req, candidates)
-		if err := holds(o); err != nil {
+		if err := holds(o); err != nil && !errors.Is(err, ErrUnconcerned) {
 			t.Errorf("policytest: %v\n%s", err, o)
 		}
 	})
@@ -32,9 +33,10 @@ func (k *Kit) Fuzz(f *testing.F, holds Property) {
 func (k *Kit) Decoder() func(data []byte) (policy.Request, []policy.Candidate) {
 	m := k.set.Mentions()
 	requests, variants := axesOf(m), variantsOf(m)
+	worker, provider := unmentioned("worker", m.Names), unmentioned("provider", m.Names)
 	return func(data []byte) (policy.Request, []policy.Candidate) {
 		d := bytesLeft(data)
-		req := policy.Request{Model: otherModel, API: "chat", PromptTokens: int(d.number()), Attempt: 1 + d.below(3), Draw: d.number()}
+		req := policy.Request{Model: unmentioned("another-model", m.Models), API: "chat", PromptTokens: int(d.number()), Attempt: 1 + d.below(3), Draw: d.number()}
 		for _, axis := range requests {
 			if c := axis[d.below(len(axis))]; c.apply != nil {
 				c.apply(&req)
@@ -44,7 +46,7 @@ func (k *Kit) Decoder() func(data []byte) (policy.Request, []policy.Candidate) {
 		var list []policy.Candidate
 		const most = 8
 		for n := d.below(most + 1); n > 0 && len(models) > 0; n-- {
-			list = append(list, d.candidate(models, variants))
+			list = append(list, d.candidate(worker, provider, models, variants))
 		}
 		return req, list
 	}
@@ -75,12 +77,12 @@ func (d *bytesLeft) number() uint64 {
 	return n
 }
 
-func (d *bytesLeft) candidate(models []string, variants [][]variant) policy.Candidate {
+func (d *bytesLeft) candidate(worker, provider string, models []string, variants [][]variant) policy.Candidate {
 	const whole = 255
 	model := models[d.below(len(models))]
-	c := Worker("worker", model)
+	c := Worker(worker, model)
 	if d.below(2) == 1 {
-		c = Provider("provider", model)
+		c = Provider(provider, model)
 	}
 	c.Queued, c.Running, c.CachedTokens = int(d.number()), int(d.number()), int(d.number())
 	c.KVUsage, c.RemainingQuota = float64(d.byte())/whole, float64(d.byte())/whole

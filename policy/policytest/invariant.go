@@ -3,6 +3,7 @@ package policytest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,7 +12,7 @@ import (
 
 // Space bounds what [Kit.Invariant] tries. The zero value is fine for most policies.
 type Space struct {
-	// Most is how many candidates there are at once, at most. 0 means 2, or as many as
+	// Most is how many candidates there are at once, at most. 0 means 2, or one more than
 	// a condition on healthyWorkers needs: candidates matter to each other only through
 	// the state of the pool and through which stage has any.
 	Most int
@@ -56,6 +57,10 @@ func (c *Counterexample) String() string {
 // ErrSpace is why a space was not tried: it is larger than [Space.Limit].
 var ErrSpace = errors.New("policytest: the space is larger than Space.Limit")
 
+// ErrUnconcerned is what a [Property] may return of a request and candidates that it is
+// not about. If it is about none of all, [Kit.Invariant] fails: then nothing was tested.
+var ErrUnconcerned = errors.New("policytest: the property is not about this")
+
 // Search tries everything that the policy tells apart, the simplest first: each state
 // of each tag, each tenant, class, API, model, header and pool that it mentions and one
 // that it does not, both sides of each threshold and the threshold itself; and all sets
@@ -68,7 +73,10 @@ var ErrSpace = errors.New("policytest: the space is larger than Space.Limit")
 func (k *Kit) Search(space Space, holds Property) (found *Counterexample, tried int, err error) {
 	m := k.set.Mentions()
 	if space.Most == 0 {
-		space.Most = max(defaultMost, workers(m))
+		space.Most = defaultMost
+		if len(m.HealthyWorkers) > 0 { // these, and one that is there because of them
+			space.Most = max(defaultMost, workers(m)+1)
+		}
 	}
 	if space.Limit == 0 {
 		space.Limit = defaultLimit
@@ -84,7 +92,7 @@ func (k *Kit) Search(space Space, holds Property) (found *Counterexample, tried 
 			kinds.each(k.set, &requests[i], size, func(list []policy.Candidate, differs func() []string) bool {
 				tried++
 				o := evaluate(k.set, requests[i].Request, list)
-				if bad := holds(o); bad != nil {
+				if bad := holds(o); bad != nil && !errors.Is(bad, ErrUnconcerned) {
 					o.Candidates = append([]policy.Candidate(nil), list...)
 					found = &Counterexample{Outcome: o, Err: bad, Tried: tried, Differs: append(requests[i].differs, differs()...)}
 				}
@@ -102,7 +110,12 @@ func (k *Kit) Search(space Space, holds Property) (found *Counterexample, tried 
 // example; see [Kit.Search]. It does not count as coverage.
 func (k *Kit) Invariant(t testing.TB, space Space, holds Property) {
 	t.Helper()
-	found, tried, err := k.Search(space, holds)
+	concerned := false
+	found, tried, err := k.Search(space, func(o *Outcome) error {
+		bad := holds(o)
+		concerned = concerned || !errors.Is(bad, ErrUnconcerned)
+		return bad
+	})
 	switch {
 	case err != nil:
 		t.Errorf("%v", err)
@@ -110,6 +123,9 @@ func (k *Kit) Invariant(t testing.TB, space Space, holds Property) {
 		t.Errorf("policytest: %s", found)
 	case tried == 0:
 		t.Errorf("policytest: there was nothing to try")
+	case !concerned:
+		t.Errorf("policytest: none of %d evaluations is what the property is about, so that nothing was tested: "+
+			"the policy does not mention it; correct a name, or add it to Space.Requests or Space.Candidates", tried)
 	}
 }
 
@@ -117,8 +133,8 @@ func (k *Kit) Invariant(t testing.TB, space Space, holds Property) {
 // neither at first nor after others have failed.
 func Never(request func(*policy.Request) bool, candidate func(*policy.Candidate) bool) Property {
 	return func(o *Outcome) error {
-		if !request(&o.Request) {
-			return nil
+		if !request(&o.Request) || !slices.ContainsFunc(o.Candidates, func(c policy.Candidate) bool { return candidate(&c) }) {
+			return ErrUnconcerned
 		}
 		for at, i := range o.Plan.Order {
 			if c := &o.Candidates[i]; candidate(c) {
@@ -137,15 +153,18 @@ func Never(request func(*policy.Request) bool, candidate func(*policy.Candidate)
 // candidate of a kind is there.
 func Always(request func(*policy.Request) bool, candidate func(*policy.Candidate) bool) Property {
 	return func(o *Outcome) error {
-		if !request(&o.Request) || len(o.Plan.Order) > 0 {
-			return nil
+		if !request(&o.Request) {
+			return ErrUnconcerned
 		}
 		for i := range o.Candidates {
 			if c := &o.Candidates[i]; candidate(c) {
+				if len(o.Plan.Order) > 0 {
+					return nil
+				}
 				return fmt.Errorf("the request is turned away, though %s %s is there", strings.ToLower(c.Type.String()), c.Name)
 			}
 		}
-		return nil
+		return ErrUnconcerned
 	}
 }
 

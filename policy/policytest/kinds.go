@@ -30,7 +30,8 @@ type variant struct {
 
 func newKinds(m *policy.Mentions, extra []policy.Candidate) *kinds {
 	k := &kinds{extra: extra, models: make(map[string][]string)}
-	k.list = []kind{{Candidate: Worker("worker", "")}, {Candidate: Provider("provider", ""), differs: []string{"a provider"}}}
+	worker, provider := unmentioned("worker", m.Names), unmentioned("provider", m.Names)
+	k.list = []kind{{Candidate: Worker(worker, "")}, {Candidate: Provider(provider, ""), differs: []string{"a provider"}}}
 	for _, axis := range variantsOf(m) {
 		var next []kind
 		for i := range k.list {
@@ -56,7 +57,7 @@ func newKinds(m *policy.Mentions, extra []policy.Candidate) *kinds {
 func variantsOf(m *policy.Mentions) (axes [][]variant) {
 	names := slices.Clone(m.Names)
 	for n := range workers(m) - 1 { // they are counted by name
-		names = append(names, fmt.Sprintf("worker-%d", n+2))
+		names = append(names, unmentioned(fmt.Sprintf("worker-%d", n+2), m.Names))
 	}
 	if len(names) > 0 {
 		axis := []variant{{}}
@@ -75,7 +76,7 @@ func variantsOf(m *policy.Mentions) (axes [][]variant) {
 		axes = append(axes, axis)
 	}
 	if len(m.Regions) > 0 {
-		axis := []variant{{}, {"in another region", Label("region", "elsewhere")}}
+		axis := []variant{{}, {"in another region", Label("region", unmentioned("elsewhere", m.Regions))}}
 		for _, r := range m.Regions {
 			axis = append(axis, variant{"in region " + r, Label("region", r)})
 		}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/kvsteer/kvsteer/policy"
 )
@@ -23,8 +24,39 @@ const (
 	otherTenant = "another-tenant"
 	otherClass  = "another-class"
 	otherPool   = "another-pool"
-	otherAPI    = "embeddings"
 )
+
+// unmentioned is a name that is not among those that a policy mentions.
+func unmentioned(name string, mentioned []string) string {
+	for slices.Contains(mentioned, name) {
+		name += "-x"
+	}
+	return name
+}
+
+// otherAPI is one of those that there are that is not mentioned, if there is one.
+func otherAPI(mentioned []string) string {
+	for _, api := range []string{"embeddings", "chat", "completions", "messages", "responses"} {
+		if !slices.Contains(mentioned, api) {
+			return api
+		}
+	}
+	return mentioned[0]
+}
+
+// otherValue is a value that none of the conditions on a header speaks of.
+func otherValue(list []policy.HeaderMatch) string {
+	spoken := func(value string) bool {
+		return slices.ContainsFunc(list, func(h policy.HeaderMatch) bool {
+			return value == h.Value || h.Prefix != "" && strings.HasPrefix(value, h.Prefix)
+		})
+	}
+	value := "other"
+	for c := 'a'; c <= 'z' && spoken(value); c++ {
+		value = string(c) + "-other"
+	}
+	return value
+}
 
 // change makes a request differ in one thing; a nil apply is the ordinary.
 type change struct {
@@ -34,7 +66,7 @@ type change struct {
 
 // requestsOf are all requests that the policy tells apart, the simplest first.
 func requestsOf(m *policy.Mentions) []asked {
-	list := []asked{{Request: policy.Request{Model: otherModel, API: "chat", PromptTokens: 1000, Attempt: 1, Draw: 1}}}
+	list := []asked{{Request: policy.Request{Model: unmentioned(otherModel, m.Models), API: "chat", PromptTokens: 1000, Attempt: 1, Draw: 1}}}
 	for _, axis := range axesOf(m) {
 		var next []asked
 		for i := range list {
@@ -79,11 +111,11 @@ func axesOf(m *policy.Mentions) (axes [][]change) {
 		}
 		axes = append(axes, axis)
 	}
-	names("model", m.Models, otherModel, func(r *policy.Request, s string) { r.Model = s })
-	names("api", m.APIs, otherAPI, func(r *policy.Request, s string) { r.API = s })
-	names("tenant", m.Tenants, otherTenant, func(r *policy.Request, s string) { r.Tenant = s })
-	names("class of service", m.QoS, otherClass, func(r *policy.Request, s string) { r.QoS = s })
-	names("pool", m.Pools, otherPool, func(r *policy.Request, s string) { r.Pool = s })
+	names("model", m.Models, unmentioned(otherModel, m.Models), func(r *policy.Request, s string) { r.Model = s })
+	names("api", m.APIs, otherAPI(m.APIs), func(r *policy.Request, s string) { r.API = s })
+	names("tenant", m.Tenants, unmentioned(otherTenant, m.Tenants), func(r *policy.Request, s string) { r.Tenant = s })
+	names("class of service", m.QoS, unmentioned(otherClass, m.QoS), func(r *policy.Request, s string) { r.QoS = s })
+	names("pool", m.Pools, unmentioned(otherPool, m.Pools), func(r *policy.Request, s string) { r.Pool = s })
 	for _, tag := range m.Tags {
 		state := func(t policy.Tag) func(*policy.Request) {
 			return func(r *policy.Request) { r.Tags = append(r.Tags, t) }
@@ -128,7 +160,12 @@ func headerAxes(list []policy.HeaderMatch) (axes [][]change) {
 				r.Header = header
 			}
 		}
-		axis := []change{{}, {"header " + name + ": other", set("other")}}
+		end := start
+		for end < len(list) && list[end].Name == name {
+			end++
+		}
+		other := otherValue(list[start:end])
+		axis := []change{{}, {"header " + name + ": " + other, set(other)}}
 		for ; start < len(list) && list[start].Name == name; start++ {
 			value := cmp.Or(list[start].Value, list[start].Prefix)
 			if value != "" {
