@@ -201,6 +201,34 @@ func ExampleSet_ClassifyTags() {
 	// Output: present 2
 }
 
+// Long texts can be read up to a bound of one's own. What is beyond it makes tags
+// unknown.
+func ExampleSet_MaxText() {
+	scanner, err := classify.NewScanner(classify.ScannerOptions{})
+	if err != nil {
+		panic(err)
+	}
+	set, err := classify.NewSet(classify.SetOptions{Members: []classify.Member{{Classifier: scanner}}, MaxText: 100})
+	if err != nil {
+		panic(err)
+	}
+	var in classify.Input
+	var out classify.Result
+	for _, length := range []int{50, 500} {
+		body := []byte(`{"prompt":"` + strings.Repeat("la", length/2) + `"}`)
+		if err := classify.Extract(&in, prompt.Completions, body, set.MaxText()); err != nil {
+			panic(err)
+		}
+		if err := set.Classify(context.Background(), &in, &out); err != nil {
+			panic(err)
+		}
+		fmt.Println(out.State(classify.TagPII), in.Gaps)
+	}
+	// Output:
+	// absent
+	// unknown truncated
+}
+
 func ExampleLengthHeuristic() {
 	h := &classify.LengthHeuristic{LowTag: "short", HighTag: "long", HighQuestion: 500}
 	for _, text := range []string{"What is the capital of France?", strings.Repeat("and then ", 300)} {

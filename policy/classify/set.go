@@ -39,6 +39,9 @@ type SetOptions struct {
 	// CacheBytes bounds the memory for what is known about messages; 0 means
 	// [DefaultCacheBytes], enough for some 40,000 messages, less than 0 none.
 	CacheBytes int
+	// MaxText is the bytes of text that whoever makes the requests for this Set should
+	// read of each, as [Extract] takes it; 0 means [DefaultMaxText].
+	MaxText int
 }
 
 // Set asks several classifiers about a request. Each has a deadline of its own; one
@@ -54,6 +57,7 @@ type SetOptions struct {
 type Set struct {
 	members []*member
 	tags    []string
+	maxText int
 	cache   *cache // nil for none
 	pool    sync.Pool
 }
@@ -73,7 +77,10 @@ type member struct {
 
 // NewSet returns a Set. The error says which member can't be used.
 func NewSet(opts SetOptions) (*Set, error) {
-	s := new(Set)
+	s := &Set{maxText: opts.MaxText}
+	if s.maxText <= 0 {
+		s.maxText = DefaultMaxText
+	}
 	s.pool.New = func() any { return new(round) }
 	for i, m := range opts.Members {
 		if m.Classifier == nil {
@@ -119,6 +126,9 @@ func NewSet(opts SetOptions) (*Set, error) {
 
 // Tags implements [Classifier]: the tags of all members.
 func (s *Set) Tags() []string { return s.tags }
+
+// MaxText is the bytes of text to read of each request, see [SetOptions.MaxText].
+func (s *Set) MaxText() int { return s.maxText }
 
 // Tolerates implements [Tolerant]: what matters to each member is taken care of.
 func (s *Set) Tolerates() Gap { return ^Gap(0) }
