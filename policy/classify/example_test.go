@@ -222,11 +222,11 @@ func ExampleSet_MaxText() {
 		if err := set.Classify(context.Background(), &in, &out); err != nil {
 			panic(err)
 		}
-		fmt.Println(out.State(classify.TagPII), in.Gaps)
+		fmt.Println(out.State(classify.TagPII), "gaps:", in.Gaps)
 	}
 	// Output:
-	// absent
-	// unknown truncated
+	// absent gaps:
+	// unknown gaps: truncated
 }
 
 func ExampleLengthHeuristic() {
