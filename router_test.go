@@ -83,10 +83,11 @@ func TestConcurrentPicksSpread(t *testing.T) {
 // them went: the others will find its blocks. A burst of strangers spreads.
 func TestBurstOfSiblingsLandsTogetherStrangersSpread(t *testing.T) {
 	t.Parallel()
-	// Time passes as the test wants it: to a worker that is seconds late, as on a
-	// machine that runs everything at once, siblings may rightly not be sent.
-	clock := newClock()
-	r := newRig(t, rigConfig{engines: 4, options: []kvsteer.Option{kvsteer.WithClock(clock.now)}})
+	// A prompt takes 20 s: to a worker that is late, as one may be on a machine that runs
+	// everything at once, siblings are rightly not sent.
+	slow := kvsteer.NewPredictor(kvsteer.PredictorOptions{PriorTokensPerSecond: 1000})
+	r := newRig(t, rigConfig{engines: 4, options: []kvsteer.Option{kvsteer.WithPredictor(slow)}})
+	r.waitJoined()
 	r.waitTrust(kvcache.Exact)
 	prefix := fleettest.Text(5, 20_000)
 	counts := map[string]int{}
@@ -96,7 +97,8 @@ func TestBurstOfSiblingsLandsTogetherStrangersSpread(t *testing.T) {
 		require.NoError(t, err)
 		counts[s.Target().Worker]++
 		sels = append(sels, s)
-		clock.advance(5 * time.Millisecond)
+		// In no time at all, waiting for the prefix would take as long as computing it.
+		time.Sleep(5 * time.Millisecond)
 	}
 	require.Len(t, counts, 1, "siblings: %v", counts)
 	for _, s := range sels {
