@@ -56,12 +56,13 @@ func (t *tags) hold(req *Request) bool {
 		switch req.Tag(name) {
 		case TagPresent:
 			return true
+		case TagAbsent:
 		case TagUnknown:
+			fallthrough
+		default: // what is no state says nothing
 			if t.unknown {
 				return true
 			}
-		case TagAbsent:
-		default:
 		}
 	}
 	return false
@@ -206,7 +207,10 @@ func (p *pool) look() {
 	p.looked, p.queued, p.usage = true, math.Inf(1), math.Inf(1)
 	for i := range p.candidates {
 		if c := &p.candidates[i]; p.has(c) {
-			p.queued, p.usage = min(p.queued, float64(c.Queued)), min(p.usage, c.KVUsage)
+			p.queued = min(p.queued, float64(c.Queued))
+			if c.KVUsage < p.usage { // false of what is not a number
+				p.usage = c.KVUsage
+			}
 		}
 	}
 }
@@ -383,15 +387,16 @@ func (n *numeric) holds(c *Candidate) bool {
 	case ofRunning:
 		return n.within.holds(float64(c.Running))
 	case ofUsage:
-		return n.within.holds(c.KVUsage)
+		// What is not a number might be any.
+		return math.IsNaN(c.KVUsage) || n.within.holds(c.KVUsage)
 	case ofTTFT:
 		return n.within.holds(c.PredictedTTFT.Seconds())
 	case ofCached:
 		return n.within.holds(float64(c.CachedTokens))
 	case ofPrice:
 		// What nobody can say the price of might cost anything.
-		return !c.PriceKnown || n.within.holds(c.Price)
-	case ofQuota:
+		return !c.PriceKnown || math.IsNaN(c.Price) || n.within.holds(c.Price)
+	case ofQuota: // which is false of what is not a number
 		return c.QuotaKnown && n.within.holds(c.RemainingQuota)
 	default:
 		return false
