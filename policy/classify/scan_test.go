@@ -222,6 +222,27 @@ func TestKindsCanBeChosen(t *testing.T) {
 	require.ErrorIs(t, err, ErrKind)
 }
 
+func TestRolesCanBeIgnored(t *testing.T) {
+	t.Parallel()
+	in := extract(t, prompt.Messages, `{"system":"We are help@shop.example.","messages":[{"role":"user","content":[
+		{"type":"tool_result","content":"from help@shop.example"},{"type":"text","text":"I am bob@example.com"}]}]}`)
+	for _, tt := range []struct {
+		roles []string
+		want  []Place
+	}{
+		{nil, []Place{{0, 7}, {1, 5}, {2, 5}}},
+		{[]string{"system", "tools"}, []Place{{1, 5}, {2, 5}}},
+		{[]string{"system", "tool"}, []Place{{2, 5}}},
+	} {
+		var out Result
+		require.NoError(t, scanner(t, ScannerOptions{IgnoreRoles: tt.roles}).Classify(t.Context(), in, &out))
+		require.Equal(t, []Finding{{TagPII, KindEmail, len(tt.want), tt.want}}, out.Findings)
+	}
+	var out Result
+	require.NoError(t, scanner(t, ScannerOptions{IgnoreRoles: []string{"system", "tool", "user"}}).Classify(t.Context(), in, &out))
+	require.Equal(t, policy.TagAbsent, out.State(TagPII))
+}
+
 func TestScanHeedsItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

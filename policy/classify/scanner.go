@@ -30,6 +30,11 @@ type ScannerOptions struct {
 	// Kinds are what to look for, empty means all of [Kinds]. A tag without kinds
 	// is not produced.
 	Kinds []Kind
+	// IgnoreRoles are roles whose texts are not looked at, such as "system" and
+	// "tools" where the application itself writes those, with an address of its own
+	// in them. Clients choose roles: where they write the whole request, what they put
+	// into such a message is not seen.
+	IgnoreRoles []string
 	// Ignore is what need not be read for the tags to be absent, such as [GapMedia]
 	// where nobody sends photographed documents.
 	Ignore Gap
@@ -50,6 +55,7 @@ type Scanner struct {
 	tags   []string
 	tagOf  [numKinds]string // "" for kinds that are not looked for
 	ignore Gap
+	roles  []string // that are not looked at
 	pool   sync.Pool
 }
 
@@ -66,7 +72,7 @@ func NewScanner(opts ScannerOptions) (*Scanner, error) {
 			return nil, fmt.Errorf("%w: %q", ErrKind, k)
 		}
 	}
-	s := &Scanner{ignore: opts.Ignore}
+	s := &Scanner{ignore: opts.Ignore, roles: slices.Clone(opts.IgnoreRoles)}
 	s.pool.New = func() any { return new(scanning) }
 	for k := range numKinds {
 		if len(opts.Kinds) > 0 && !slices.Contains(opts.Kinds, k.name()) {
@@ -105,7 +111,7 @@ func (s *Scanner) ClassifyMessages(ctx context.Context, messages []Input, out []
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		s.message(w, messages[i].Parts, &out[i])
+		s.message(w, s.seen(w, messages[i].Parts), &out[i])
 	}
 	return nil
 }
@@ -116,16 +122,32 @@ func (s *Scanner) release(w *scanning) {
 	if cap(w.scan.hits) > mostHits {
 		w.scan.hits, w.found = nil, nil
 	}
+	clear(w.parts)
 	s.pool.Put(w)
 }
 
 // bounded: a scan takes milliseconds at the most, and needs no goroutine.
 func (*Scanner) bounded() {}
 
+// seen is the parts without the texts of roles that are not looked at.
+func (s *Scanner) seen(w *scanning, parts []Part) []Part {
+	if len(s.roles) == 0 {
+		return parts
+	}
+	w.parts = append(w.parts[:0], parts...)
+	for i := range w.parts {
+		if slices.Contains(s.roles, w.parts[i].Role) {
+			w.parts[i].Text = nil // the places of the others stay what they are
+		}
+	}
+	return w.parts
+}
+
 // scanning is the memory that scanning a message takes.
 type scanning struct {
 	scan   scan
 	fold   fold
+	parts  []Part
 	starts []int // where each part begins in the joined text, of which origins tell
 	cuts   []int // where long parts were cut in the text of seams
 	found  []hit // what was found in the joined text, by where it came from
