@@ -20,6 +20,15 @@ type HookDecision interface {
 	OnDecision(d *Decision)
 }
 
+// HookRejection is told of requests for which nobody was chosen though there are
+// workers that serve their model: rejected by policy, with nobody well enough, or too
+// many. The Decision has Chosen -1 and no number, and may be kept. Requests that could
+// not be read, or whose client went away, are not told of, nor are second attempts: they
+// end with an [Outcome].
+type HookRejection interface {
+	OnRejection(d *Decision, err *Error)
+}
+
 // HookFeatures is a HookDecision that wants to know what the predictor was asked:
 // decisions have Features then.
 type HookFeatures interface {
@@ -88,6 +97,7 @@ type hookSet struct {
 	trust    []HookTrust
 	reap     []HookReap
 	prompt   []HookPrompt
+	rejected []HookRejection
 	features bool // somebody wants them in decisions
 	// strangers are the types of what is no hook.
 	strangers []string
@@ -99,6 +109,7 @@ func (h *hookSet) add(v any) {
 		h.features = true
 	}
 	known = addTo(&h.outcome, v) || known
+	known = addTo(&h.rejected, v) || known
 	known = addTo(&h.trust, v) || known
 	known = addTo(&h.reap, v) || known
 	known = addTo(&h.prompt, v) || known

@@ -65,6 +65,12 @@ func TestPolicyWaitEnds(t *testing.T) {
 	require.Equal(t, kvsteer.CodeRejectedByPolicy, kvsteer.CodeOf(err))
 	require.Greater(t, p.n.Load(), int32(1), "it was looked at again")
 
+	require.Len(t, r.observed.rejections(), 1)
+	refused := r.observed.rejections()[0]
+	require.Equal(t, "closed", refused.Rule)
+	require.Equal(t, -1, refused.Chosen)
+	require.Len(t, refused.Candidates, 1)
+
 	answered := r.post("/v1/chat/completions", chatBody("x", false))
 	require.Equal(t, http.StatusTooManyRequests, answered.status)
 	require.Contains(t, answered.body, "come back")

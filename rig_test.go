@@ -225,6 +225,7 @@ type recorder struct {
 	decisions []*kvsteer.Decision
 	outcomes  []*kvsteer.Outcome
 	trust     []kvsteer.TrustChange
+	rejected  []*kvsteer.Decision
 	reaped    int
 }
 
@@ -238,6 +239,18 @@ func (h *recorder) OnOutcome(o *kvsteer.Outcome) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.outcomes = append(h.outcomes, o)
+}
+
+func (h *recorder) OnRejection(d *kvsteer.Decision, _ *kvsteer.Error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.rejected = append(h.rejected, d)
+}
+
+func (h *recorder) rejections() []*kvsteer.Decision {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.rejected)
 }
 
 func (h *recorder) OnTrust(c kvsteer.TrustChange) {

@@ -260,6 +260,7 @@ func (r *Router) pick(ctx context.Context, s *Selection, number int) *Error {
 	r.hash(s)
 	id, ev, err := r.settle(ctx, s, ev, number)
 	if err != nil {
+		r.rejection(s, ev, number, err)
 		return err
 	}
 	s.decision = r.decide(s, ev, number, began)
@@ -268,6 +269,23 @@ func (r *Router) pick(ctx context.Context, s *Selection, number int) *Error {
 		h.OnDecision(s.decision)
 	}
 	return nil
+}
+
+// rejection tells the hooks of a request for which nobody was chosen.
+func (r *Router) rejection(s *Selection, ev *evaluation, number int, err *Error) {
+	if len(r.opts.hooks.rejected) == 0 || number > 1 {
+		return
+	}
+	switch err.Code {
+	case CodeRejectedByPolicy, CodeNoCandidates, CodeSaturated:
+	default:
+		return
+	}
+	d := r.decide(s, ev, number, s.began)
+	d.Chosen, d.Saturated = -1, err.Code == CodeSaturated
+	for _, h := range r.opts.hooks.rejected {
+		h.OnRejection(d, err)
+	}
 }
 
 // look evaluates without booking, and reports whether the request would wait. Like

@@ -78,10 +78,7 @@ func (r *Recorder) OnDecision(d *kvsteer.Decision) {
 // WantsFeatures implements [kvsteer.HookFeatures].
 func (r *Recorder) WantsFeatures() {}
 
-// OnRejection records a request for which nobody was chosen: d is the decision that
-// says so, err the error. A Router does not call hooks for these; whoever wants to have
-// them in the log calls this when Select fails, with what [kvsteer.Router.Explain] says
-// then.
+// OnRejection implements [kvsteer.HookRejection].
 func (r *Recorder) OnRejection(d *kvsteer.Decision, err *kvsteer.Error) {
 	if d == nil || !r.sampled(d) {
 		return
