@@ -80,8 +80,8 @@ func glmMedia() *mediaRules {
 	}
 }
 
-// mediaFamilies are the model types whose placeholders have been compared with
-// vLLM's.
+// mediaFamilies are the model types whose beginnings have been compared with vLLM's,
+// and those that have the same processor there: llava_next and the kinds with experts.
 //
 //nolint:gochecknoglobals // a table
 var mediaFamilies = map[string]*mediaRules{
