@@ -54,6 +54,7 @@ func (t *Transport) byLoad(req *http.Request) (*http.Response, error) {
 		return nil, &Error{Code: CodeClosed, Message: "the router was closed"}
 	}
 	model := ""
+	var whole []byte
 	if n := req.ContentLength; n > 0 && n <= r.opts.maxBody {
 		// An engine may answer before it has read everything, and a server closes
 		// the body it is reading from as soon as it answers: have it whole.
@@ -61,13 +62,18 @@ func (t *Transport) byLoad(req *http.Request) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		model = modelIn(req.Header, body)
+		model, whole = modelIn(req.Header, body), body
 		req = req.Clone(req.Context())
 		setBody(req, body)
 	}
+	asked := t.question(req, model, whole)
 	var tried []*fleet.Member
 	for {
-		m, booking := r.bookFor(req.URL.Path, model, tried)
+		m, booking, refused := r.bookFor(req.URL.Path, model, asked, tried)
+		if refused != nil && len(tried) == 0 {
+			closeBody(req)
+			return nil, refused
+		}
 		if m == nil && len(tried) == 0 {
 			closeBody(req)
 			return nil, &Error{Code: CodeNoCandidates, Message: "no healthy worker at the moment", RetryAfter: retrySoon}
@@ -182,18 +188,19 @@ type bookedConn struct {
 
 // bookFor books a request that no prompt routes: on the worker that has what it is
 // about, or else on the least loaded one.
-func (r *Router) bookFor(path, model string, tried []*fleet.Member) (*fleet.Member, *fleet.Booking) {
+func (r *Router) bookFor(path, model string, asked *Selection, tried []*fleet.Member) (*fleet.Member, *fleet.Booking, *Error) {
 	if m := r.responseHolder(path); m != nil && !slices.Contains(tried, m) {
 		booking := m.Begin(0, fleet.Work{})
-		return m, booking
+		return m, booking, nil
 	}
-	return r.bookLeastLoaded(model, tried)
+	return r.bookLeastLoaded(model, asked, tried)
 }
 
 // bookLeastLoaded books the request on the least loaded worker that takes
 // requests and was not tried. A model that the fleet knows narrows the choice to
-// those that serve it. Looking and booking are one step, as for a prompt.
-func (r *Router) bookLeastLoaded(model string, tried []*fleet.Member) (*fleet.Member, *fleet.Booking) {
+// those that serve it, and so does the policy if it is to be asked. Looking and booking
+// are one step, as for a prompt.
+func (r *Router) bookLeastLoaded(model string, asked *Selection, tried []*fleet.Member) (*fleet.Member, *fleet.Booking, *Error) {
 	snap := r.fleet.Snapshot()
 	members := snap.Serving(model)
 	if len(members) == 0 {
@@ -201,12 +208,18 @@ func (r *Router) bookLeastLoaded(model string, tried []*fleet.Member) (*fleet.Me
 	}
 	r.pickMu.Lock()
 	defer r.pickMu.Unlock()
+	if asked != nil {
+		var refused *Error
+		if members, refused = r.left(asked, snap, members, tried); refused != nil {
+			return nil, nil, refused
+		}
+	}
 	m := leastLoaded(members, tried)
 	if m == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	booking := m.Begin(0, fleet.Work{})
-	return m, booking
+	return m, booking, nil
 }
 
 func leastLoaded(members, tried []*fleet.Member) *fleet.Member {

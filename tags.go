@@ -63,7 +63,7 @@ func (o *options) checkTags() error {
 // classify finds out the tags that the request's policy asks for. What is not found
 // out is unknown, which policies take for the worse.
 func (r *Router) classify(ctx context.Context, s *Selection, req *Request) {
-	s.tags = slices.Clone(req.Tags)
+	s.tags = once(req.Tags)
 	needy, ok := s.policy.(policy.Needy)
 	if !ok || r.opts.classifiers == nil {
 		return

@@ -57,7 +57,9 @@ type TransportOptions struct {
 	IdleTimeout time.Duration
 	// Describe, if set, may complete what the Transport knows of a request with a
 	// prompt before a worker is chosen: its Tenant, Priority, Session and targets,
-	// from what the gateway has established. It must not change API and Body.
+	// from what the gateway has established. It must not change API and Body. It is also
+	// asked about requests without a prompt that bring a body, which have no API: for
+	// their Tenant, QoS, Tags, Pool and Among.
 	Describe func(r *http.Request, q *Request)
 	// Forward says which requests that carry no prompt go to a worker at all; the
 	// others are answered with a CodeNotForwarded. Nil means [DefaultForward].
@@ -127,7 +129,8 @@ func (t *Transport) CloseIdleConnections() {
 
 // RoundTrip implements [http.RoundTripper].
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	api, ok := prompt.APIForPath(req.URL.Path)
+	// Some engines serve a path with a slash behind it, too: it is no way round.
+	api, ok := prompt.APIForPath(strings.TrimSuffix(req.URL.Path, "/"))
 	switch {
 	case ok && req.Method == http.MethodPost:
 		return t.route(req, api)

@@ -1,0 +1,114 @@
+package kvsteer
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/internal/steer"
+	"github.com/kvsteer/kvsteer/policy"
+)
+
+// What a client sends to a path that no prompt routes (/rerank, /tokenize, a path that
+// only an engine knows) may say as much as a prompt does. It goes to those workers only
+// that the policy leaves for it, and of these to the least loaded.
+
+// question is a forwarded request as the policy is asked about it: of no API that rules
+// name, with the tags that the gateway knows, all others unknown. It is nil for one
+// that brings nothing.
+func (t *Transport) question(req *http.Request, model string, body []byte) *Selection {
+	if req.Body == nil || req.Body == http.NoBody {
+		return nil
+	}
+	q := &Request{Model: model, Body: body, Header: req.Header}
+	if t.describe != nil {
+		t.describe(req, q)
+	}
+	s := &Selection{router: t.router, policy: t.router.opts.current(), tags: once(q.Tags)}
+	s.parsed = parsed{model: model, hints: hints{
+		tenant: q.Tenant, qos: q.QoS, pool: q.Pool, among: q.Among, priority: q.Priority, session: q.Session,
+	}}
+	s.session = s.parsed.sessionKey()
+	s.header = kept(s.policy, req.Header)
+	return s
+}
+
+// left are those of members that the policy prefers for a request that no prompt routes,
+// or why there is none. The caller holds pickMu.
+func (r *Router) left(s *Selection, snap *fleet.Snapshot, members, tried []*fleet.Member) ([]*fleet.Member, *Error) {
+	if s.draw == 0 {
+		if s.draw = s.session; s.draw == 0 {
+			s.draw = r.rng.Uint64()
+		}
+	}
+	q := s.prompt()
+	q.API, q.Attempt, q.DryRun = "", len(tried)+1, true
+	ev := r.evaluation()
+	defer r.release(ev)
+	var of []*fleet.Member // of each candidate
+	for _, m := range members {
+		if m.Routable() && !slices.Contains(tried, m) && !s.elsewhere(m) {
+			for range r.stand(ev, q, snap, m) {
+				of = append(of, m)
+			}
+		}
+	}
+	if len(of) == 0 {
+		return nil, nil
+	}
+	ev.Choose(&q, s.policy)
+	if len(ev.Plan.Order) == 0 {
+		return nil, rejected(&ev.Plan)
+	}
+	var out []*fleet.Member
+	for _, i := range ev.Plan.Order[:ev.Plan.Head()] {
+		if !slices.Contains(out, of[i]) {
+			out = append(out, of[i])
+		}
+	}
+	return out, nil
+}
+
+// stand adds the ranks of m as candidates and returns how many. For a request that names
+// no model it stands for each that it serves, as it may be meant.
+func (r *Router) stand(ev *evaluation, q steer.Prompt, snap *fleet.Snapshot, m *fleet.Member) (n int) {
+	w, now, model := m.Worker(), r.opts.now(), q.Model
+	for rank := range m.Ranks() {
+		load := m.Pressure(rank, now)
+		place := steer.Place{
+			Name: w.Name, Instance: m.ID(), Rank: rank, Class: w.Class, Labels: w.Labels,
+			Prefilling: load.PrefillRequests, Decoding: load.DecodeRequests,
+			OtherWaiting: load.OtherWaiting, OtherRunning: load.OtherRunning, KVUsage: load.KVUsage,
+			Trust: r.index.Standing(r.residency.of(m.ID()).owner(rank)).Trust, Tie: r.rng.Uint32(),
+		}
+		q.Model = model
+		ev.Add(&q, &place)
+		n++
+		if model != "" {
+			continue
+		}
+		for _, served := range snap.Models() {
+			if q.Model = served.Name; m.Serves(q.Model) {
+				ev.Add(&q, &place)
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// once is the tags with each name once, for the worse where two speak of one.
+func once(tags []policy.Tag) []policy.Tag {
+	var out []policy.Tag
+	for _, tag := range tags {
+		i := slices.IndexFunc(out, func(t policy.Tag) bool { return t.Name == tag.Name })
+		switch {
+		case i < 0:
+			out = append(out, tag)
+		case out[i].State == policy.TagPresent || tag.State == policy.TagAbsent:
+		default:
+			out[i].State = tag.State
+		}
+	}
+	return out
+}
