@@ -214,9 +214,11 @@ func (x *extractor) item(v jsonscan.Value) {
 	case jsonscan.KindNumber, jsonscan.KindBool:
 		x.in.Gaps |= GapTokens
 	case jsonscan.KindArray:
-		first := v.Iter()
-		if first.Next() && first.Value().Kind() == jsonscan.KindNumber && numbers(v) {
+		// Token ids, also where engines make numbers of what is none: true, "72".
+		if !v.Empty() {
 			x.in.Gaps |= GapTokens
+		}
+		if numbers(v) {
 			return
 		}
 		x.begin("user")
