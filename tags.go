@@ -78,7 +78,7 @@ func (r *Router) classify(ctx context.Context, s *Selection, req *Request) {
 		r.inputs.Put(in)
 	}()
 	if len(s.parsed.body) > 0 {
-		classify.ExtractObject(in, s.parsed.api, s.parsed.object, 0)
+		classify.ExtractObject(in, s.parsed.api, s.parsed.object, r.opts.classifiers.MaxText())
 	} else {
 		in.Gaps = classify.GapTokens // all that there is of the prompt, if anything
 	}
