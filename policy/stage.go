@@ -124,7 +124,7 @@ func (m Metric) value(c *Candidate) uint64 {
 	if m == PredictedTTFT { // exactly
 		return uint64(c.Objective()) ^ signBit
 	}
-	x := m.of(c) + 0 // there is one zero
+	x := m.of(c) + 0   // there is one zero
 	if math.IsNaN(x) { // as what nobody knows, whatever its sign
 		x = math.Inf(1)
 	}

@@ -36,7 +36,9 @@ func (k *Kit) Decoder() func(data []byte) (policy.Request, []policy.Candidate) {
 	worker, provider := unmentioned("worker", m.Names), unmentioned("provider", m.Names)
 	return func(data []byte) (policy.Request, []policy.Candidate) {
 		d := bytesLeft(data)
-		req := policy.Request{Model: unmentioned("another-model", m.Models), API: "chat", PromptTokens: int(d.number()), Attempt: 1 + d.below(3), Draw: d.number()}
+		req := policy.Request{
+			Model: unmentioned(otherModel, m.Models), API: "chat", PromptTokens: int(d.number()), Attempt: 1 + d.below(3), Draw: d.number(),
+		}
 		for _, axis := range requests {
 			if c := axis[d.below(len(axis))]; c.apply != nil {
 				c.apply(&req)
