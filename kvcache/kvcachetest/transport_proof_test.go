@@ -42,7 +42,7 @@ func TestTransportSuiteCatches(t *testing.T) {
 			}
 			// The anchors keep a case from matching its longer namesakes.
 			cmd := exec.CommandContext(t.Context(), testBinary(t), "-test.run=^TestBrokenTransport$/^"+f.caughtBy+"$",
-				"-test.timeout=30s", "-broken="+name)
+				"-test.timeout=4m", "-broken="+name)
 			out, err := cmd.CombinedOutput()
 			require.Error(t, err, "the suite passed a transport that %s", name)
 			require.Contains(t, string(out), "--- FAIL: TestBrokenTransport/"+f.caughtBy)
