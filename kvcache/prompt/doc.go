@@ -4,7 +4,8 @@
 //
 // An [Encoder] tries its sources in order: ids that the caller gave, sources that
 // compute ids locally (package local), the engine's own render endpoint, its
-// tokenize endpoint, and when all fail the request's bytes, which approximate a
+// tokenize endpoint, then how the prompt begins, if a source knows that much and it
+// is most of it, and when all fail the request's bytes, which approximate a
 // prefix well enough to keep related prompts together. A source that can't be exact
 // for a request passes. The [Encoding] names the source used and why each earlier
 // one was not, so that a decision can say so; a request never fails because its ids

@@ -7,9 +7,10 @@
 // it does is compared with a real vLLM, id for id. What it can't do exactly it
 // passes on with a fixed reason, so that the next source of the
 // [github.com/kvsteer/kvsteer/kvcache/prompt.Encoder] serves: images and other
-// media, prompt embeddings, templates that come with a request, prompts that
-// depend on state in an engine, and shapes of a request that the engine refuses or
-// that depend on how its validation library happens to resolve them.
+// media (of which [Source.Prefix] computes how the prompt begins), prompt
+// embeddings, templates that come with a request, prompts that depend on state in
+// an engine, and shapes of a request that the engine refuses or that depend on how
+// its validation library happens to resolve them.
 //
 // What it can't know is whether the engines have the same files and options. Put it
 // into a [github.com/kvsteer/kvsteer/kvcache/prompt.Prover], which asks them.
@@ -28,6 +29,7 @@
 //	class.go      what transformers makes of a tokenizer.json for that class
 //	message.go    a conversation, whatever API it came from
 //	chat.go, anthropic.go, responses.go, completions.go   requests to conversations
+//	media.go      how prompts begin that have images, audio or video in them
 //	tools.go      tool definitions and tool calls
 //	variables.go  what a template gets to see
 //	render.go     conversation to text to ids, with continuation and truncation
