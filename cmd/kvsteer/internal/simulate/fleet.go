@@ -109,7 +109,7 @@ func expand(specs []WorkerSpec) ([]WorkerSpec, error) {
 			s.Speed = 1
 		}
 		n := max(s.Count, 1)
-		if len(all)+n > maxWorkers {
+		if n > maxWorkers-len(all) {
 			return nil, fmt.Errorf("more than %d workers", maxWorkers)
 		}
 		s.Count = 1

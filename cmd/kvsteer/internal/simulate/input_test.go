@@ -1,6 +1,8 @@
 package simulate
 
 import (
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -117,7 +119,7 @@ transfer_rate: 50000
 
 	for _, text := range []string{
 		"workers: [{speed: -1}]", "workers: [{count: 5000}]", "workers: []", "workers: [{prefill_rate: .nan}]",
-		"workers: [{role: both}]", "workers: [{role: prefill}]", "workers: [{outages: [{at: 2m}, {at: 3m}]}]",
+		fmt.Sprintf("workers: [{count: 1}, {count: %d}]", math.MaxInt), "workers: [{role: both}]", "workers: [{role: prefill}]", "workers: [{outages: [{at: 2m}, {at: 3m}]}]",
 		"workers: [{outages: [{at: 2m, for: 2m}, {at: 3m}]}]", "workers: [{outages: [{at: 2m, for: -1m}]}]",
 	} {
 		specs, err := ReadFleet(strings.NewReader(text))
@@ -127,6 +129,27 @@ transfer_rate: 50000
 	}
 	_, err = ReadFleet(strings.NewReader("workers: [{sped: 1}]"))
 	require.ErrorContains(t, err, "sped")
+}
+
+func FuzzReadFleet(f *testing.F) {
+	f.Add("workers: [{count: 2, role: prefill, prefill_rate: 1e4}, {role: decode, outages: [{at: 1m, for: 2s}]}]\ntransfer_rate: 5e4")
+	f.Add("workers:\n- {class: old, speed: 0.5, cache_tokens: 400000, token_budget: 8192, max_running: 8}")
+	f.Fuzz(func(t *testing.T, text string) {
+		fleet, err := ReadFleet(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		all, err := expand(fleet.Workers)
+		if err != nil {
+			return
+		}
+		require.NotEmpty(t, all)
+		require.LessOrEqual(t, len(all), maxWorkers)
+		for _, s := range all {
+			require.Positive(t, s.BlockSize)
+			require.GreaterOrEqual(t, s.timing().Base, 0.0)
+		}
+	})
 }
 
 func TestWorkloads(t *testing.T) {
