@@ -106,6 +106,12 @@ func (k *checker) header(at string, h *HeaderMatch) {
 	if !isToken(h.Name) {
 		k.err(CodeInvalidValue, at+".name", yamlnode.Quote(h.Name)+" is no name of a header", "names have letters, digits and -")
 	}
+	switch http.CanonicalHeaderKey(h.Name) {
+	case "Host", "Trailer", "Transfer-Encoding":
+		k.warn(CodeNoEffect, at+".name", "net/http keeps "+yamlnode.Quote(h.Name)+" apart from the headers: to a policy it is absent",
+			"have the gateway say it in a header of its own")
+	default:
+	}
 	set := 0
 	for _, one := range []bool{h.Value != "", h.Prefix != "", h.Absent} {
 		if one {

@@ -34,14 +34,15 @@ func unmentioned(name string, mentioned []string) string {
 	return name
 }
 
-// otherAPI is one of those that there are that is not mentioned, if there is one.
+// otherAPI is one of those that there are that is not mentioned, or none, as of requests
+// that are forwarded without a prompt.
 func otherAPI(mentioned []string) string {
 	for _, api := range []string{"embeddings", "chat", "completions", "messages", "responses"} {
 		if !slices.Contains(mentioned, api) {
 			return api
 		}
 	}
-	return mentioned[0]
+	return ""
 }
 
 // otherValue is a value that none of the conditions on a header speaks of.
