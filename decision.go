@@ -60,6 +60,8 @@ type Decision struct {
 	// there; nil where nobody does. Whether the chosen one lets it do so is in its
 	// PrefillOn.
 	Prefill *PrefillDecision `json:"prefill,omitempty"`
+	// Waiting is how many other requests waited in the router for a worker.
+	Waiting int `json:"waiting,omitempty"`
 	// Took is the time that this decision itself took, in nanoseconds: for the
 	// first attempt waiting for an engine's tokenizer included, for later ones the
 	// attempts before excluded.
@@ -100,6 +102,11 @@ type Targets struct {
 // DecisionCandidate is one candidate of a Decision.
 type DecisionCandidate struct {
 	policy.Candidate
+	// Late is by how much the oldest prompt that is computed there is overdue beyond its
+	// own time: the predictions are more by that than the predictor's. Wanting is how
+	// many other requests wait in the router for this very candidate.
+	Late    time.Duration `json:"late_ns,omitempty"`
+	Wanting int           `json:"wanting,omitempty"`
 	// TrustState is the candidate's [kvcache.Trust] by name.
 	TrustState string `json:"trust"`
 	// TrustReason says why that is less than it could be, "" where it isn't.
@@ -240,8 +247,11 @@ func (c *DecisionCandidate) reason(promptTokens int) string {
 		worth = fmt.Sprintf(", worth %d as they lie", c.CachedWorth)
 	}
 	rest := ""
+	if c.Late > 0 {
+		rest = fmt.Sprintf(", overdue by %s", round(c.Late))
+	}
 	if c.Affinity > 0 {
-		rest = fmt.Sprintf(" - %s as the session's", round(c.Affinity))
+		rest += fmt.Sprintf(" - %s as the session's", round(c.Affinity))
 	}
 	if c.Misses != "" {
 		rest += ", misses the target of " + c.Misses

@@ -291,8 +291,8 @@ func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Tim
 		TokenSource: enc.Source.String(), PromptTokens: enc.Count,
 		Assets: enc.Assets, Proof: r.proof(enc),
 		Degradations: degradations(enc), Chosen: -1,
-		Candidates: ev.describe(),
-		Took:       r.opts.now().Sub(began),
+		Candidates: ev.describe(), Waiting: max(ev.Waiting, 0),
+		Took: r.opts.now().Sub(began),
 	}
 	d.Findings = s.findings
 	if s.unclassified {
@@ -301,7 +301,7 @@ func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Tim
 	q := s.prompt()
 	q.Attempt = number
 	d.Request = q.Policy()
-	d.Request.Header = nil
+	d.Request.Header = only(s.header, r.opts.hooks.headers)
 	if r.opts.hooks.features {
 		d.Features = ev.asks.features(len(ev.Candidates))
 	}
@@ -326,7 +326,7 @@ func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Tim
 			d.Targets = &Targets{TTFT: h.ttft, ITL: h.itl, Missed: c.Misses}
 		}
 	}
-	if b := ev.before; b != nil {
+	if b := ev.before; b != nil && len(b.Plan.Order) > 0 { // a policy may have changed its mind
 		d.Prefill = &PrefillDecision{Rule: b.Plan.Rule, Chosen: b.Plan.Order[0], Candidates: b.describe()}
 	}
 	return d
@@ -346,7 +346,7 @@ func (ev *evaluation) describe() []DecisionCandidate {
 	list := make([]DecisionCandidate, len(ev.Candidates))
 	for i := range ev.Candidates {
 		list[i] = DecisionCandidate{
-			Candidate: ev.Candidates[i], TrustState: ev.Candidates[i].Trust.String(),
+			Candidate: ev.Candidates[i], Late: ev.Late(i), Wanting: ev.places[i].Wanting, TrustState: ev.Candidates[i].Trust.String(),
 			TrustReason: ev.refs[i].home.degraded(ev.Candidates[i].Trust, ev.refs[i].doubt),
 		}
 	}

@@ -29,7 +29,7 @@ func (t *Transport) question(req *http.Request, model string, body []byte) *Sele
 		tenant: q.Tenant, qos: q.QoS, pool: q.Pool, among: q.Among, priority: q.Priority, session: q.Session,
 	}}
 	s.session = s.parsed.sessionKey()
-	s.header = kept(s.policy, req.Header)
+	s.header = kept(s.policy, req.Header, nil)
 	return s
 }
 

@@ -2,6 +2,7 @@ package kvsteer
 
 import (
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/kvsteer/kvsteer/kvcache"
@@ -34,6 +35,13 @@ type HookRejection interface {
 type HookFeatures interface {
 	HookDecision
 	WantsFeatures()
+}
+
+// HookHeaders is a HookDecision that wants to know headers of requests: the Request of
+// decisions then has those of the names that WantsHeaders returns. It is called once.
+type HookHeaders interface {
+	HookDecision
+	WantsHeaders() []string
 }
 
 // HookOutcome is told how every Selection ended, exactly once each.
@@ -97,8 +105,9 @@ type hookSet struct {
 	trust    []HookTrust
 	reap     []HookReap
 	prompt   []HookPrompt
-	rejected []HookRejection
 	features bool // somebody wants them in decisions
+	headers  []string
+	rejected []HookRejection
 	// strangers are the types of what is no hook.
 	strangers []string
 }
@@ -107,6 +116,11 @@ func (h *hookSet) add(v any) {
 	known := addTo(&h.decision, v)
 	if _, ok := v.(HookFeatures); ok {
 		h.features = true
+	}
+	if w, ok := v.(HookHeaders); ok {
+		for _, name := range w.WantsHeaders() {
+			h.headers = append(h.headers, http.CanonicalHeaderKey(name))
+		}
 	}
 	known = addTo(&h.outcome, v) || known
 	known = addTo(&h.rejected, v) || known

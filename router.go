@@ -182,7 +182,7 @@ func (r *Router) prepare(ctx context.Context, req *Request) (*Selection, error) 
 	}
 	s.parsed, s.session = p, p.sessionKey()
 	s.policy = r.opts.current()
-	s.header = kept(s.policy, req.Header)
+	s.header = kept(s.policy, req.Header, r.opts.hooks.headers)
 	r.classify(ctx, s, req)
 	if err := r.view(ctx, s, req.TokenIDs); err != nil {
 		return nil, err

@@ -168,19 +168,25 @@ func (v *view) describe(q *steer.Prompt) {
 	q.Tokens, q.Estimated = v.enc.Count, v.enc.Source == prompt.SourceBytes
 }
 
-// kept is what of a request's headers a policy may ask about later.
-func kept(p policy.Policy, h http.Header) map[string][]string {
-	needy, ok := p.(policy.Needy)
-	if !ok {
-		return nil
+// kept is what of a request's headers a policy, or a hook, may ask about later.
+func kept(p policy.Policy, h http.Header, also []string) map[string][]string {
+	names := also
+	if needy, ok := p.(policy.Needy); ok {
+		names = slices.Concat(also, needy.Needs().Headers)
 	}
+	return only(h, names)
+}
+
+// only is the part of h that has these names; nil if there is none.
+func only(h map[string][]string, names []string) map[string][]string {
 	var out map[string][]string
-	for _, name := range needy.Needs().Headers {
-		if values := h.Values(name); len(values) > 0 {
+	for _, name := range names {
+		name = http.CanonicalHeaderKey(name)
+		if values := h[name]; len(values) > 0 {
 			if out == nil {
 				out = make(map[string][]string)
 			}
-			out[http.CanonicalHeaderKey(name)] = slices.Clone(values)
+			out[name] = slices.Clone(values)
 		}
 	}
 	return out

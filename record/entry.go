@@ -25,6 +25,8 @@ type Header struct {
 	// HashedTenants and HashedLabels: see [Options].
 	HashedTenants bool `json:"hashed_tenants,omitempty"`
 	HashedLabels  bool `json:"hashed_labels,omitempty"`
+	// Headers are the names of the headers that are recorded, as in [net/http.Header].
+	Headers []string `json:"headers,omitempty"`
 }
 
 // Entry is one line of a log. One of Header, Decision, Outcome, Lost and Damage is
@@ -35,8 +37,8 @@ type Entry struct {
 	// At is when it happened; of a Header it is zero.
 	At     time.Time
 	Header *Header
-	// Decision has everything that the router recorded but the request's headers, and
-	// the Trust of its candidates by which policies go. Its Features are nil if they
+	// Decision has everything that the router recorded, the headers that Header names
+	// among it, and the Trust of its candidates by which policies go. Its Features are nil if they
 	// were not recorded. It is valid: its indices are within its lists.
 	Decision *kvsteer.Decision
 	// Rejected is why nobody was chosen, the name of a [kvsteer.Code]; "" for a
@@ -87,8 +89,10 @@ type line struct {
 	At       *time.Time `json:"at,omitempty"`
 	Decision *decision  `json:"decision,omitempty"`
 	Rejected string     `json:"rejected,omitempty"`
-	Outcome  *Outcome   `json:"outcome,omitempty"`
-	Lost     *Lost      `json:"lost,omitempty"`
+	// Headers are of the decision's request.
+	Headers map[string][]string `json:"headers,omitempty"`
+	Outcome *Outcome            `json:"outcome,omitempty"`
+	Lost    *Lost               `json:"lost,omitempty"`
 }
 
 // decision is a Decision with Features that have names of their own, so that the

@@ -3,6 +3,8 @@ package record
 import (
 	"fmt"
 	"log/slog"
+	"net/http"
+	"slices"
 	"time"
 )
 
@@ -22,6 +24,9 @@ type Options struct {
 	// HashKey keeps names from being guessed. Nil means one that is drawn at random and
 	// forgotten with the Recorder: then the same tenant has another hash in each run.
 	HashKey []byte
+	// Headers names headers of requests whose values are recorded, for policies that ask
+	// about them. Nothing else of headers is.
+	Headers []string
 	// MaxBytes is the size from which on [Open] begins another file. The one before gets
 	// ".1" added to its name, and so on. 0 means no bound: use [Recorder.Reopen].
 	MaxBytes int64
@@ -52,6 +57,7 @@ func (o *Options) fill() error {
 	case o.MaxBytes != 0 && o.MaxBytes < leastBytes:
 		return fmt.Errorf("record: Options.MaxBytes is %d: give at least %d, or 0 for no bound", o.MaxBytes, leastBytes)
 	}
+	o.Headers = canonical(o.Headers)
 	if o.Buffer == 0 {
 		o.Buffer = defaultBuffer
 	}
@@ -65,4 +71,15 @@ func (o *Options) fill() error {
 		o.Now = time.Now
 	}
 	return nil
+}
+
+// canonical returns the names as they are in requests, each once.
+func canonical(names []string) []string {
+	var out []string
+	for _, name := range names {
+		if name = http.CanonicalHeaderKey(name); !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
 }

@@ -150,6 +150,7 @@ func parse(text []byte, state lineState) (*Entry, error) {
 		if e.Decision = l.Decision.whole(); e.Decision == nil {
 			return &Entry{Damage: DamageNumbers}, nil
 		}
+		e.Decision.Request.Header = l.Headers
 	case l.Outcome != nil:
 		e.Lost = nil
 	case l.Lost == nil:

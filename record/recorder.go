@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,8 +28,10 @@ type Recorder struct {
 }
 
 var (
-	_ kvsteer.HookFeatures = (*Recorder)(nil)
-	_ kvsteer.HookOutcome  = (*Recorder)(nil)
+	_ kvsteer.HookFeatures  = (*Recorder)(nil)
+	_ kvsteer.HookHeaders   = (*Recorder)(nil)
+	_ kvsteer.HookRejection = (*Recorder)(nil)
+	_ kvsteer.HookOutcome   = (*Recorder)(nil)
 )
 
 // New returns a Recorder that writes to w, from a goroutine of its own, one Write for
@@ -77,6 +80,9 @@ func (r *Recorder) OnDecision(d *kvsteer.Decision) {
 
 // WantsFeatures implements [kvsteer.HookFeatures].
 func (r *Recorder) WantsFeatures() {}
+
+// WantsHeaders implements [kvsteer.HookHeaders].
+func (r *Recorder) WantsHeaders() []string { return slices.Clone(r.opts.Headers) }
 
 // OnRejection implements [kvsteer.HookRejection].
 func (r *Recorder) OnRejection(d *kvsteer.Decision, err *kvsteer.Error) {

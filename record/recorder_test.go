@@ -323,6 +323,24 @@ func TestSamplesWholeSessions(t *testing.T) {
 	require.Zero(t, r.Status().Dropped, "not recording is not dropping")
 }
 
+// Headers are recorded if they are named, and those alone.
+func TestHeaders(t *testing.T) {
+	var log bytes.Buffer
+	r, err := record.New(&log, record.Options{Headers: []string{"x-tier", "X-Tier", "x-plan"}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"X-Tier", "X-Plan"}, r.WantsHeaders())
+	d := decided(1)
+	d.Request.Header = map[string][]string{"X-Tier": {"gold", "new"}, "Authorization": {"secret"}}
+	r.OnDecision(d)
+	r.OnDecision(decided(2))
+	require.NoError(t, r.Close())
+	all := entries(t, log.Bytes())
+	require.Equal(t, []string{"X-Tier", "X-Plan"}, all[0].Header.Headers)
+	require.Equal(t, map[string][]string{"X-Tier": {"gold", "new"}}, all[1].Decision.Request.Header)
+	require.Nil(t, all[2].Decision.Request.Header)
+	require.NotContains(t, log.String(), "secret")
+}
+
 func TestHashing(t *testing.T) {
 	write := func(o record.Options) (string, []*record.Entry) {
 		var log bytes.Buffer

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/kvsteer/kvsteer"
 )
 
 const (
@@ -58,6 +60,7 @@ func newWriter(to sink, o *Options) *writer {
 	h := Header{
 		Version: Version, Run: hex.EncodeToString(run), Created: o.Now().UTC(),
 		HashedTenants: o.HashTenants, HashedLabels: o.HashLabels,
+		Headers: o.Headers,
 	}
 	if o.Sample > 1 {
 		h.Sample = o.Sample
@@ -137,7 +140,7 @@ func (w *writer) add(it *item) {
 	l, s := line{At: &at}, span{decisions: 1}
 	if it.decision != nil {
 		d := w.veil.over(it.decision)
-		l.Decision, l.Rejected = &decision{Decision: d}, it.rejected
+		l.Decision, l.Rejected, l.Headers = &decision{Decision: d}, it.rejected, w.headers(d)
 		if len(d.Features) == len(d.Candidates) {
 			l.Decision.Features = make([]features, len(d.Features))
 			for i := range d.Features {
@@ -154,6 +157,21 @@ func (w *writer) add(it *item) {
 		w.trouble(err)
 		w.addLost(1, LostEncode)
 	}
+}
+
+// headers are those of the request that are to be recorded; other hooks may have asked
+// for more.
+func (w *writer) headers(d *kvsteer.Decision) map[string][]string {
+	var out map[string][]string
+	for _, name := range w.opts.Headers {
+		if values := d.Request.Header[name]; len(values) > 0 {
+			if out == nil {
+				out = map[string][]string{}
+			}
+			out[name] = values
+		}
+	}
+	return out
 }
 
 func (w *writer) addLost(n uint64, why string) {

@@ -72,6 +72,9 @@ type Place struct {
 	// we can tell: since it was sent to an idle rank, or since the one before it had
 	// its first token.
 	PrefillFor time.Duration
+	// Late is by how much the oldest of them is overdue, if that is known; else it is
+	// worked out from PrefillFor. See [Round.Late].
+	Late time.Duration
 	// OtherWaiting and OtherRunning are requests that are not ours, and KVUsage the
 	// share of KV memory in use, as the engine said ReportAge ago.
 	OtherWaiting, OtherRunning int
@@ -157,6 +160,7 @@ func (r *Round) Add(q *Prompt, p *Place) {
 	r.computes = q.Prefill
 	r.before = append(r.before, before{
 		since: p.PrefillFor, requests: p.Prefilling, tokens: p.PromisedTokens, pairs: p.PromisedPairs, wanting: p.Wanting,
+		late: p.Late,
 	})
 	r.Candidates = append(r.Candidates, c)
 	r.Features = append(r.Features, Features{
@@ -239,6 +243,10 @@ func (r *Round) Predict(p Predictor) {
 		}
 	}
 }
+
+// Late is by how much candidate i's predictions are more than the predictor's: its
+// rank is overdue with what it computes.
+func (r *Round) Late(i int) time.Duration { return r.before[i].late }
 
 // loyalty: a session leaves its worker for one that is a tenth better.
 const loyalty = 10

@@ -28,14 +28,15 @@ type blindness struct {
 	damaged int
 	strayed int // outcomes whose decision is not in the log
 
+	recorded   []string // headers, in this run
 	headers    int
+	headNames  []string
 	tags       int
 	tagNames   []string
 	models     int
 	modelNames []string
 	features   int
 	relayed    int
-	waited     int
 	busy       int
 	lengthless int
 	priceless  int
@@ -52,10 +53,16 @@ func (b *blindness) start(p policy.Policy) {
 
 func (b *blindness) decision(v *verdict, c *Config) {
 	d := v.d
-	if len(b.needs.Headers) > 0 && len(d.Request.Header) == 0 {
+	missing := false
+	for _, name := range b.needs.Headers {
+		if !slices.Contains(b.recorded, name) {
+			b.headNames, missing = note(b.headNames, name), true
+		}
+	}
+	if missing {
 		b.headers++
 	}
-	missing := false
+	missing = false
 	for _, name := range b.needs.Tags {
 		if !slices.ContainsFunc(d.Request.Tags, func(t policy.Tag) bool { return t.Name == name }) {
 			b.tagNames, missing = note(b.tagNames, name), true
@@ -78,9 +85,6 @@ func (b *blindness) decision(v *verdict, c *Config) {
 	}
 	if v.kept > 0 {
 		b.relayed++
-	}
-	if d.Waited > 0 {
-		b.waited++
 	}
 }
 
@@ -139,8 +143,8 @@ func (t *tally) caveats() []Caveat {
 		"they count as refused again")
 	add("models", uint64(b.models), "decisions would have looked at models of which no candidate was recorded, "+
 		"not asked for then or not served: %s", list(b.modelNames))
-	add("headers", uint64(b.headers), "decisions were made again without the request's headers, which are not recorded; "+
-		"the policy asks about %s: they count as absent", list(b.needs.Headers))
+	add("headers", uint64(b.headers), "decisions were made again without headers that the policy asks about and that are not recorded; "+
+		"they count as absent: %s", list(b.headNames))
 	add("tags", uint64(b.tags), "decisions have no word on tags that the policy asks about, and these count as unknown: %s", list(b.tagNames))
 	if b.hashed {
 		add("hashed", uint64(t.all.decisions), "decisions have hashes for names of tenants or for labels: conditions on these don't hold")
@@ -150,7 +154,6 @@ func (t *tally) caveats() []Caveat {
 	add("features", uint64(b.features), "decisions have no features: their predictions are as recorded")
 	add("relayed", uint64(b.relayed), "decisions have candidates whose prompt another worker was to compute: "+
 		"the predictions for these are as recorded")
-	add("waited", uint64(b.waited), "requests waited in the router: what they cost others that waited is not recorded, and not counted again")
 	if b.sample > 1 {
 		add("sample", uint64(b.sample), "is the number of requests of which one was recorded")
 	}

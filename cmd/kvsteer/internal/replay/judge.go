@@ -73,11 +73,12 @@ func (j *judge) decide(d *kvsteer.Decision, rejected string) verdict {
 // fill makes r the round that was recorded.
 func (j *judge) fill(r *steer.Round, list []kvsteer.DecisionCandidate, d *kvsteer.Decision) {
 	r.Reset()
+	r.Waiting = d.Waiting
 	var none steer.Prompt
 	for i := range list {
 		c := &list[i].Candidate
 		// Add knows the session's worker; what it works out is replaced by the record.
-		r.Add(&none, &steer.Place{Home: c.Affinity > 0})
+		r.Add(&none, &steer.Place{Home: c.Affinity > 0, Late: list[i].Late, Wanting: list[i].Wanting})
 		r.Candidates[i] = *c
 		if len(d.Features) == len(list) {
 			r.Features[i] = steer.Features(d.Features[i])

@@ -188,7 +188,6 @@ func TestAnotherPredictor(t *testing.T) {
 	m.end(m.add(func(d *kvsteer.Decision) { d.Attempt = 2 }), 100*time.Millisecond, 1)
 	m.add(func(d *kvsteer.Decision) { d.Features = nil })
 	m.add(func(d *kvsteer.Decision) { d.Candidates[1].PrefillOn = "p" })
-	m.add(func(d *kvsteer.Decision) { d.Waited = 1 })
 	log := m.log()
 	n := 0
 	p := wrong{150 * time.Millisecond, &n}
@@ -197,7 +196,6 @@ func TestAnotherPredictor(t *testing.T) {
 	require.Equal(t, 0, n)
 	requireCaveat(t, r, "features", 1)
 	requireCaveat(t, r, "relayed", 1)
-	requireCaveat(t, r, "waited", 1)
 	requireCaveat(t, r, "retries", 1)
 	require.Zero(t, r.Changed, "the first of equals")
 	again(t, replay.Config{Predictor: p, Learn: true}, log)

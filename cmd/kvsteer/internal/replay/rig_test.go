@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"testing"
 	"time"
@@ -122,6 +123,9 @@ func (s scene) request(i int, rng *rand.Rand) *kvsteer.Request {
 	}
 	if i%4 == 1 {
 		req.QoS = "batch"
+	}
+	if i%6 == 2 {
+		req.Header = http.Header{"X-Tier": {"gold"}}
 	}
 	if i%3 == 0 {
 		req.Session = fmt.Sprintf("session-%d", i%12)

@@ -65,6 +65,7 @@ func (t *tally) start(c *Config, p policy.Policy) {
 
 func (t *tally) header(h *record.Header) {
 	t.runs[h.Run] = true
+	t.blind.recorded = h.Headers
 	t.blind.sample = max(t.blind.sample, h.Sample)
 	t.blind.hashed = t.blind.hashed || h.HashedTenants || h.HashedLabels
 }
