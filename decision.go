@@ -29,7 +29,8 @@ type Decision struct {
 	Policy        string `json:"policy,omitempty"`
 	PolicyVersion string `json:"policy_version,omitempty"`
 	// TokenSource says where the prompt's tokens came from; PromptTokens is exact
-	// unless TokenSource is "bytes".
+	// unless TokenSource is "bytes", or "prefix": the ids up to the first image or the
+	// like.
 	TokenSource  string `json:"token_source"`
 	PromptTokens int    `json:"prompt_tokens"`
 	// Assets identifies the model's files that token ids were computed from in the

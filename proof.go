@@ -86,7 +86,7 @@ const (
 // proof says whether ids that were computed here were confirmed by an engine; ""
 // where nobody asks engines to.
 func (r *Router) proof(enc *prompt.Encoding) string {
-	if enc.Source != prompt.SourceLocal || r.proofs.prover == nil {
+	if enc.Source != prompt.SourceLocal && enc.Source != prompt.SourcePrefix || r.proofs.prover == nil {
 		return ""
 	}
 	for _, g := range enc.Degraded {
