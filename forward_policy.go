@@ -17,7 +17,7 @@ import (
 // name, with the tags that the gateway knows, all others unknown. It is nil for one
 // that brings nothing.
 func (t *Transport) question(req *http.Request, model string, body []byte) *Selection {
-	if req.Body == nil || req.Body == http.NoBody {
+	if (req.Body == nil || req.Body == http.NoBody) && req.Header.Get("Upgrade") == "" { // what then comes says something
 		return nil
 	}
 	q := &Request{Model: model, Body: body, Header: req.Header}

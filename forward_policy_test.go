@@ -70,6 +70,17 @@ func TestPoliciesHoldForWhatIsForwarded(t *testing.T) {
 	// What brings nothing may be asked of anybody.
 	require.Equal(t, http.StatusNotFound, r.get("/v1/no/such/path").status)
 	require.Equal(t, map[string]int{"w0": 1}, seen.by("/v1/no/such/path"))
+	// What is a connection later brings something then.
+	for range 3 {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.gateway.URL+"/v1/realtime", nil)
+		require.NoError(t, err)
+		req.Header.Set("Connection", "Upgrade")
+		req.Header.Set("Upgrade", "websocket")
+		resp, err := r.gateway.Client().Do(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+	}
+	require.Zero(t, seen.by("/v1/realtime")["w0"])
 	r.idle()
 }
 
