@@ -207,6 +207,7 @@ func (s *Selection) handOver(params []byte, reported Usage) (done leg, ok bool, 
 	}
 	now := s.router.opts.now()
 	l.handed, l.usage = true, reported
+	l.booking.FirstToken() // the next in line has begun
 	l.booking.End()
 	s.router.keep(s, &l.leg)
 	if s.attempt.number == 1 {

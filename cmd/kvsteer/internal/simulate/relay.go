@@ -45,6 +45,7 @@ func (c *cluster) relay(j *Job, by int) {
 // handOver sends a call on to the worker that answers, once its prompt is computed.
 func (c *cluster) handOver(j *Job) error {
 	l := j.by
+	c.firstToken(l) // the next in line has begun
 	c.end(l)
 	if h, ok := c.rule.(HandOver); ok {
 		c.state.Now = c.now
