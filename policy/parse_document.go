@@ -51,12 +51,32 @@ func (p *parser) spec(root *yaml.Node, apiVersion string) {
 	default:
 		p.published = apiVersion == APIVersionKinference
 	}
+	p.plain(root)
 	var doc document
 	documentForm().read(p, root, "", &doc)
 	s := doc.spec
 	s.APIVersion, s.Namespace, s.Name, s.src = apiVersion, doc.meta.namespace, doc.meta.name, p.src
 	p.out.Specs = append(p.out.Specs, &s)
 	p.published = false
+}
+
+// plain refuses tags that mean something to another program (!vault, !!binary): what
+// they stand before would be read as what it is not.
+func (p *parser) plain(n *yaml.Node) {
+	if n.Style&yaml.TaggedStyle != 0 {
+		switch tag := n.ShortTag(); tag {
+		case "!!str", "!!int", "!!float", "!!bool", "!!null", "!!map", "!!seq":
+		default:
+			p.at = ""
+			p.fail(n, CodeWrongType, "nobody here knows what the tag "+yamlnode.Quote(tag)+" makes of a value", "write the value itself")
+		}
+	}
+	for _, child := range n.Content { // no deeper than maxDepth; aliases are not followed
+		if p.stopped() {
+			return
+		}
+		p.plain(child)
+	}
 }
 
 // list reads the documents in a Kubernetes List, as kubectl writes it.
