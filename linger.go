@@ -34,6 +34,22 @@ func rejected(plan *policy.Plan) *Error {
 	return err
 }
 
+// onEmpty makes err what the policy says of a request for which nothing is left, as far
+// as it says anything: nothing is left either when nobody is well.
+func (e *Error) onEmpty(plan *policy.Plan) {
+	empty := &plan.Empty
+	if *empty == (policy.OnEmpty{}) {
+		return
+	}
+	e.Rule, e.Status = plan.Rule, empty.Status
+	if empty.Message != "" {
+		e.Message = empty.Message
+	}
+	if empty.Action == policy.Wait {
+		e.linger = empty.UpTo
+	}
+}
+
 // settle chooses and books, and waits for that as long as the queue and the policy
 // allow. Of ev and the evaluation that it returns only the latter is the caller's.
 func (r *Router) settle(ctx context.Context, s *Selection, ev *evaluation, number int) (uint64, *evaluation, *Error) {

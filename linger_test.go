@@ -112,3 +112,36 @@ func TestPolicyLetsNoRetryWait(t *testing.T) {
 	p.open.Store(false)
 	require.Equal(t, kvsteer.CodeUpstream, kvsteer.CodeOf(sel.Next(t.Context(), context.DeadlineExceeded)))
 }
+
+// Nothing is left, too, when nobody is well.
+func TestPolicyLetsARequestWaitForAWorker(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string][]kvsteer.Option{"plain": nil, "queue": {kvsteer.WithQueue(kvsteer.QueueOptions{})}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			set, err := policy.Compile(policy.Options{}, &policy.Spec{Name: "p", Rules: []policy.Rule{{
+				Name: "patient", Matches: []policy.Match{{Tenant: []string{"patient"}}},
+				Route: policy.Route{OnEmpty: policy.OnEmpty{Action: policy.Wait, UpTo: time.Hour}},
+			}, {
+				Name: "busy", Route: policy.Route{OnEmpty: policy.OnEmpty{Status: http.StatusTooManyRequests, Message: "come back"}},
+			}}})
+			require.NoError(t, err)
+			r := newRig(t, rigConfig{engines: 1, options: append(options, kvsteer.WithPolicy(set))})
+			require.NoError(t, r.fleet.Drain("w0", true))
+
+			refused := r.post("/v1/chat/completions", chatBody("x", false))
+			require.Equal(t, http.StatusTooManyRequests, refused.status)
+			require.Contains(t, refused.body, "come back")
+
+			back := time.AfterFunc(100*time.Millisecond, func() { _ = r.fleet.Drain("w0", false) })
+			defer back.Stop()
+			req := chatRequest("x", false)
+			req.Tenant = "patient"
+			sel, err := r.router.Select(t.Context(), req)
+			require.NoError(t, err)
+			require.Positive(t, sel.Decision().Waited)
+			sel.Abort(nil)
+			r.idle()
+		})
+	}
+}

@@ -372,10 +372,12 @@ func (r *Router) nobody(s *Selection, ev *evaluation) *Error {
 		if slices.ContainsFunc(snap.ForModel(model), computesOnly) {
 			what = "workers compute prompts but none generates answers for the model "
 		}
-		return &Error{
+		err := &Error{
 			Code: CodeNoCandidates, RetryAfter: retrySoon, Err: ailing(s.pooled(snap.Serving(model))),
 			Message: what + quote(model) + " at the moment",
 		}
+		err.onEmpty(&ev.Plan)
+		return err
 	}
 	return rejected(&ev.Plan)
 }
