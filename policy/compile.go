@@ -83,7 +83,11 @@ func compileSpec(spec *Spec, models map[string]map[string]string) program {
 		pools: slices.Clone(spec.Pools),
 	}
 	for i := range spec.Rules {
-		p.rules = append(p.rules, compileRule(&spec.Rules[i], models))
+		r := compileRule(&spec.Rules[i], models)
+		if r.name == "" { // by names decisions are told apart
+			r.name = fmt.Sprintf("rules[%d]", i)
+		}
+		p.rules = append(p.rules, r)
 	}
 	return p
 }

@@ -63,6 +63,7 @@ func (s *Set) giveBack(sc *scratch) {
 func (s *Set) enforce(sc *scratch, plan *Plan) {
 	for i := range s.enforced {
 		if p := &s.enforced[i]; p.about(sc.pool.req.Pool) && p.decide(sc, plan) {
+			plan.policyAt = i + 1
 			return
 		}
 	}
@@ -115,6 +116,7 @@ func (p *program) decide(sc *scratch, plan *Plan) bool {
 			continue
 		}
 		plan.Policy, plan.Rule, plan.Match, plan.Empty = p.name, r.name, which, r.empty
+		plan.ruleAt = i + 1
 		r.drops(sc, plan)
 		return true
 	}

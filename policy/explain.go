@@ -166,8 +166,8 @@ func (s *Set) explain(e *Explanation, req *Request, candidates []Candidate, plan
 		}
 		for k := range p.rules {
 			r := &p.rules[k]
-			if p.name == plan.Policy && r.name == plan.Rule {
-				if plan.Match >= 0 {
+			if plan.by(i, p, k, r) {
+				if plan.Match >= 0 && plan.Match < len(r.matches) {
 					e.Matched = r.matches[plan.Match].text
 				}
 				r.explain(e, sc)
@@ -177,6 +177,15 @@ func (s *Set) explain(e *Explanation, req *Request, candidates []Candidate, plan
 			e.Passed = append(e.Passed, PassedRule{Policy: p.name, Rule: r.name, Why: why, Emptied: why == nothingLeft})
 		}
 	}
+}
+
+// by reports whether the rule decided: by its place, or by its name in a plan that was
+// read from somewhere.
+func (p *Plan) by(policyAt int, of *program, ruleAt int, r *rule) bool {
+	if p.ruleAt > 0 {
+		return p.policyAt == policyAt+1 && p.ruleAt == ruleAt+1
+	}
+	return of.name == p.Policy && r.name == p.Rule
 }
 
 // passed says why the rule did not decide.

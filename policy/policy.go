@@ -202,6 +202,9 @@ type Plan struct {
 	Shadows []ShadowPlan
 
 	head int // see Head; 0: the stage as a whole
+	// policyAt and ruleAt are the places in the Set of what decided, from 1: names need
+	// not be unique. 0 is no rule of a Set's.
+	policyAt, ruleAt int
 }
 
 // ShadowPlan is what a policy in shadow mode would have done.
