@@ -51,6 +51,7 @@ type Source struct {
 	good    look       // what made the Set
 	bad     look       // what was reported
 	last    look       // what was seen last
+	acted   bool       // on last: what was seen once only is looked at again, whatever its stamps
 
 	mu     sync.Mutex
 	status Status
@@ -107,7 +108,7 @@ func Open(path string, opts Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.last = seen
+	s.last, s.acted = seen, true
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	go s.follow(ctx)
@@ -161,7 +162,7 @@ func (s *Source) Reload() error {
 	defer s.looking.Unlock()
 	seen, err := s.read()
 	s.act(&seen, err)
-	s.last = seen
+	s.last, s.acted = seen, true
 	return s.Status().Err
 }
 
@@ -169,11 +170,12 @@ func (s *Source) Reload() error {
 func (s *Source) look() {
 	s.looking.Lock()
 	defer s.looking.Unlock()
-	if s.last.unchanged(s.paths, s.opts.Now()) {
+	if s.acted && s.last.unchanged(s.paths, s.opts.Now()) {
 		return
 	}
 	seen, err := s.read()
-	if seen.same(&s.last) {
+	s.acted = seen.same(&s.last)
+	if s.acted {
 		s.act(&seen, err)
 	}
 	seen.drop()
@@ -273,6 +275,10 @@ func (s *Source) report(err error) {
 // restored: the files are again what is in force.
 func (s *Source) restored() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	failed := s.status.Err != nil
 	s.status.Err, s.status.Since = nil, time.Time{}
+	s.mu.Unlock()
+	if failed {
+		s.opts.Logger.Info("the policies' files say what is in force again", "version", s.set.Load().Version())
+	}
 }
