@@ -19,6 +19,7 @@ func (k *checker) rule(i int) {
 	}
 	k.route(at+".route", &r.Route)
 	k.lost(i)
+	k.opens(i)
 	if r.Route.OnEmpty.Action == NextRule && i == len(k.s.Rules)-1 {
 		k.warn(CodeLastNextRule, at+".route.onEmpty", "there is no next rule in this policy",
 			"without another policy that matches, local workers that serve the requested model are taken: say Reject, or add a rule")

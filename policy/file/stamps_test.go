@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvsteer/kvsteer/policy/file"
@@ -50,16 +49,16 @@ func TestOldStampsHideNothing(t *testing.T) {
 			}
 			s, err := file.Open(dir, file.Options{Interval: time.Millisecond})
 			require.NoError(t, err)
-			defer s.Close() //nolint:errcheck // always nil
+			defer s.Close()
 			c.change(t, dir)
 			require.Eventually(t, func() bool {
 				st := s.Status()
 				return st.Loads == c.loads && (st.Err != nil) == (c.err != nil)
 			}, 20*time.Second, time.Millisecond)
-			assert.ErrorIs(t, s.Status().Err, c.err)
+			require.ErrorIs(t, s.Status().Err, c.err)
 			write(t, filepath.Join(dir, "a.yaml"), document("a", "last"))
 			require.Eventually(t, func() bool { return s.Status().Loads == c.loads+1 }, 20*time.Second, time.Millisecond)
-			assert.NoError(t, s.Status().Err)
+			require.NoError(t, s.Status().Err)
 		})
 	}
 }
