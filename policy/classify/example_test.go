@@ -262,7 +262,13 @@ func ExampleNewHeader() {
 
 // answering stands in for a service.
 func answering(body string) (endpoint classify.Endpoint, closeService func()) {
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, `["PERSON","LOCATION"]`)
+			return
+		}
+		_, _ = io.WriteString(w, body)
+	}))
 	return classify.Endpoint{URL: srv.URL, Client: srv.Client(), Header: http.Header{"Authorization": {"Bearer key"}}}, srv.Close
 }
 

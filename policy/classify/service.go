@@ -129,33 +129,42 @@ func (s *service) post(ctx context.Context, ask, answer any) error {
 	if err != nil {
 		return err
 	}
+	return s.call(ctx, http.MethodPost, s.URL, body, answer)
+}
+
+// get asks the service at another address of it.
+func (s *service) get(ctx context.Context, url string, answer any) error {
+	return s.call(ctx, http.MethodGet, url, nil, answer)
+}
+
+func (s *service) call(ctx context.Context, method, url string, body []byte, answer any) error {
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return withoutURL(err)
+	}
 	if !s.allowed() {
 		return ErrCooling
 	}
-	err, blame := s.try(ctx, body, answer)
+	err, blame := s.try(req, answer)
 	s.ended(err == nil, blame)
 	return err
 }
 
 // try makes one call. blame: the service is at fault if it failed.
-func (s *service) try(ctx context.Context, body []byte, answer any) (err error, blame bool) { //nolint:revive // the blame is of the error
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, bytes.NewReader(body))
-	if err != nil {
-		return withoutURL(err), false
-	}
+func (s *service) try(req *http.Request, answer any) (err error, blame bool) { //nolint:revive // the blame is of the error
 	if s.Header != nil {
 		req.Header = s.Header.Clone()
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := s.Client.Do(req)
 	if err != nil {
-		return withoutURL(err), !errors.Is(ctx.Err(), context.Canceled)
+		return withoutURL(err), !errors.Is(req.Context().Err(), context.Canceled)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, s.MaxResponse+1))
 	switch {
 	case err != nil:
-		return withoutURL(err), !errors.Is(ctx.Err(), context.Canceled)
+		return withoutURL(err), !errors.Is(req.Context().Err(), context.Canceled)
 	case resp.StatusCode != http.StatusOK:
 		const ours = 4 // of a status in the 400s
 		return fmt.Errorf("%w: status %d", ErrAnswer, resp.StatusCode),

@@ -23,6 +23,13 @@ import (
 func served(t *testing.T, answer func(asked map[string]any) (status int, body string)) Endpoint {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet && r.URL.Path == "/supportedentities" {
+			if r.URL.Query().Get("key") != "hidden" {
+				w.WriteHeader(http.StatusForbidden)
+			}
+			_, _ = io.WriteString(w, `["PERSON","EMAIL_ADDRESS"]`)
+			return
+		}
 		var asked map[string]any
 		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
 			t.Errorf("asked: %v", err)
@@ -177,6 +184,49 @@ func TestPresidio(t *testing.T) {
 	require.NoError(t, p.Classify(t.Context(), in, &out))
 	require.Equal(t, []policy.Tag{{Name: "names", State: policy.TagPresent}, {Name: "sure", State: policy.TagAbsent}}, out.Tags)
 	require.Equal(t, []Finding{{"names", "PERSON", 3, []Place{{1, 2}, {1, 9}, {2, 3}}}}, out.Findings)
+}
+
+// An analyzer passes over types that it does not know: that nothing was found says
+// nothing about those.
+func TestPresidioKnowsWhatIsNotLookedFor(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	e := served(t, func(asked map[string]any) (int, string) {
+		calls++
+		if fmt.Sprint(asked["entities"]) != "[PERSON EMAIL_ADDRESS]" {
+			t.Errorf("entities %v", asked["entities"])
+		}
+		if strings.Contains(fmt.Sprint(asked["text"]), "Mara") {
+			return http.StatusOK, `[{"entity_type":"PERSON","start":0,"end":4,"score":0.9}]`
+		}
+		return http.StatusOK, "[]"
+	})
+	rules := []Rule{{Tag: "who", Labels: []string{"PERSON"}}, {Tag: "pii", Labels: []string{"PERSON", "NRP", "EMAIL_ADDRESS"}}}
+	p, err := NewPresidio(PresidioOptions{Endpoint: e, Rules: rules})
+	require.NoError(t, err)
+	for text, want := range map[string][]policy.Tag{
+		"nobody":       {{Name: "who", State: policy.TagAbsent}, {Name: "pii", State: policy.TagUnknown}},
+		"Mara is here": {{Name: "who", State: policy.TagPresent}, {Name: "pii", State: policy.TagPresent}},
+		" ":            {{Name: "who", State: policy.TagAbsent}, {Name: "pii", State: policy.TagAbsent}}, // there is nothing to find
+	} {
+		var out Result
+		require.NoError(t, p.Classify(t.Context(), conversation(text), &out), text)
+		require.Equal(t, want, out.Tags, text)
+	}
+	require.Equal(t, 2, calls, "it is not asked about nothing")
+
+	none, err := NewPresidio(PresidioOptions{Endpoint: e, Rules: []Rule{{Tag: "odd", Labels: []string{"NRP"}}}})
+	require.NoError(t, err)
+	var out Result
+	require.NoError(t, none.Classify(t.Context(), conversation("nobody"), &out))
+	require.Equal(t, policy.TagUnknown, out.State("odd"))
+
+	e.URL = strings.Replace(e.URL, "key=hidden", "key=other", 1) // where the list can't be had
+	blind, err := NewPresidio(PresidioOptions{Endpoint: e, Rules: rules})
+	require.NoError(t, err)
+	out.Reset()
+	require.Error(t, blind.Classify(t.Context(), conversation("nobody"), &out))
+	require.Equal(t, policy.TagUnknown, out.State("who"))
 }
 
 func TestAnswersThatAreNone(t *testing.T) {
