@@ -53,6 +53,20 @@ func (e *engine) add(events ...string) { e.addTo(-1, events...) }
 func (e *engine) addTo(rank int, events ...string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.append(rank, events...)
+}
+
+// miss puts events into the buffer and loses the oldest n of all, before anybody can
+// fetch them.
+func (e *engine) miss(n int, events ...string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.append(-1, events...)
+	e.buffer = e.buffer[n:]
+}
+
+// append is addTo for who holds the lock.
+func (e *engine) append(rank int, events ...string) {
 	for _, data := range events {
 		text := fmt.Sprintf(`{"event_id":%d,"data":%s,"window_size":100`, e.next[rank], data)
 		if rank >= 0 {

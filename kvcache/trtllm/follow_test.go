@@ -117,8 +117,8 @@ func TestFollowGap(t *testing.T) {
 		e.add(created, stored("null", 1))
 		x := newFollowed(t, e, 1)
 		x.is(kvcache.Exact, follow.ReasonNone, 1, 1)
-		e.add(removed(1), stored("null", 2), stored("null", 3))
-		e.drop(2) // the buffer overflowed, or another consumer was faster
+		// The buffer overflowed, or another consumer was faster.
+		e.miss(2, removed(1), stored("null", 2), stored("null", 3))
 		x.is(kvcache.Resyncing, follow.ReasonLost, 0, 1)
 		assert.EqualValues(t, 1, x.hit(0, 3).Blocks)
 		s := x.f[0].Stats()
@@ -156,8 +156,7 @@ func TestFollowRestart(t *testing.T) {
 		e.add(stored("null", 1), stored("null", 2))
 		x.is(kvcache.Exact, follow.ReasonNone, 1, 2)
 		e.restart()
-		e.add(created, stored("null", 3))
-		e.drop(1)
+		e.miss(1, created, stored("null", 3))
 		x.is(kvcache.Resyncing, follow.ReasonNoReplay, 0, 2)
 		assert.EqualValues(t, 1, x.hit(0, 3).Blocks)
 	})
