@@ -148,7 +148,8 @@ func number() form[float64] {
 func numberOf(n *yaml.Node) (float64, bool) {
 	switch n.ShortTag() {
 	case "!!int":
-		if v, err := strconv.ParseInt(n.Value, 0, 64); err == nil {
+		// Decimal, as whole numbers are: other programs take 010 for eight.
+		if v, err := strconv.ParseInt(n.Value, 10, 64); err == nil {
 			return float64(v), true
 		}
 	case "!!float":

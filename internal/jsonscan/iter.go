@@ -59,7 +59,7 @@ func (it *Iter) Key() []byte {
 	if bytes.IndexByte(it.key, '\\') < 0 {
 		return it.key
 	}
-	return unescape(nil, it.key)
+	return Unescape(nil, it.key)
 }
 
 // Value is the current item.

@@ -142,7 +142,7 @@ func (o Object) Field(i int) (key []byte, v Value) {
 	f := o.fields[i]
 	key = o.body[f.key+1 : f.keyEnd-1]
 	if f.escaped {
-		key = unescape(nil, key)
+		key = Unescape(nil, key)
 	}
 	return key, o.value(f)
 }

@@ -6,12 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// unescape appends the meaning of a valid string's inside (the bytes between
-// its quotes) to dst.
-func unescape(dst, inside []byte) []byte {
+// LongestEscape is the bytes that JSON can spell one byte with.
+const LongestEscape = 2 + hexDigits
+
+// Unescape appends the meaning of what stands between a string's quotes to dst. It
+// takes texts that only quote JSON, too: what is no escape stays as it is. Half of a
+// surrogate pair becomes U+FFFD. No text is longer than its spelling.
+func Unescape(dst, inside []byte) []byte {
 	for {
 		k := bytes.IndexByte(inside, '\\')
-		if k < 0 {
+		if k < 0 || k == len(inside)-1 {
 			return append(dst, inside...)
 		}
 		dst = append(dst, inside[:k]...)
@@ -22,10 +26,12 @@ func unescape(dst, inside []byte) []byte {
 }
 
 // appendEscape decodes the escape (or pair of surrogate escapes) that e begins
-// with and says how many bytes it took.
+// with, if it is one, and says how many bytes it took.
 func appendEscape(dst, e []byte) ([]byte, int) {
-	const short, long = 2, 2 + hexDigits
+	const short = 2
 	switch c := e[1]; c {
+	case '"', '\\', '/':
+		return append(dst, c), short
 	case 'b':
 		return append(dst, '\b'), short
 	case 'f':
@@ -37,28 +43,35 @@ func appendEscape(dst, e []byte) ([]byte, int) {
 	case 't':
 		return append(dst, '\t'), short
 	case 'u':
-		r := hexRune(e)
-		if !utf16.IsSurrogate(r) {
-			return utf8.AppendRune(dst, r), long
+		r, ok := hexRune(e)
+		if !ok {
+			return append(dst, e[0]), 1
 		}
-		if len(e) >= 2*long && e[long] == '\\' && e[long+1] == 'u' {
-			if full := utf16.DecodeRune(r, hexRune(e[long:])); full != utf8.RuneError {
-				return utf8.AppendRune(dst, full), 2 * long
+		if utf16.IsSurrogate(r) {
+			low, follows := hexRune(e[LongestEscape:])
+			if full := utf16.DecodeRune(r, low); follows && full != utf8.RuneError {
+				return utf8.AppendRune(dst, full), 2 * LongestEscape
 			}
 		}
-		return utf8.AppendRune(dst, utf8.RuneError), long
-	default: // quote, backslash, slash
-		return append(dst, c), short
+		return utf8.AppendRune(dst, r), LongestEscape
+	default:
+		return append(dst, e[0]), 1
 	}
 }
 
-// hexRune reads the four digits of a \u escape.
-func hexRune(e []byte) rune {
-	var r rune
-	for _, c := range e[2 : 2+hexDigits] {
-		r = r<<4 | unhex(c)
+// hexRune reads an escape of the form \u0041.
+func hexRune(e []byte) (r rune, ok bool) {
+	if len(e) < LongestEscape || e[0] != '\\' || e[1] != 'u' {
+		return 0, false
 	}
-	return r
+	for _, c := range e[2:LongestEscape] {
+		d := unhex(c)
+		if d < 0 {
+			return 0, false
+		}
+		r = r<<4 | d
+	}
+	return r, true
 }
 
 // insideIs reports whether a valid string's inside means s.
@@ -73,7 +86,7 @@ func insideIs(inside []byte, s string) bool {
 	if len(inside) == len(s) || bytes.IndexByte(inside, '\\') < 0 {
 		return false
 	}
-	return string(unescape(nil, inside)) == s
+	return string(Unescape(nil, inside)) == s
 }
 
 // AppendString appends s as a JSON string. Only what must be escaped is; invalid

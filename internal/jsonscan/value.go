@@ -87,7 +87,7 @@ func (v Value) Text() ([]byte, bool) {
 	if bytes.IndexByte(inside, '\\') < 0 {
 		return inside, true
 	}
-	return unescape(make([]byte, 0, len(inside)), inside), true
+	return Unescape(make([]byte, 0, len(inside)), inside), true
 }
 
 // AppendText appends what a string means to dst.
@@ -95,7 +95,7 @@ func (v Value) AppendText(dst []byte) ([]byte, bool) {
 	if v.Kind() != KindString {
 		return dst, false
 	}
-	return unescape(dst, v.inside()), true
+	return Unescape(dst, v.inside()), true
 }
 
 // Str returns what a string means, as a string.

@@ -66,6 +66,9 @@ var shuffles = func() (t [8][10]byte) { //nolint:gochecknoglobals // an immutabl
 	return t
 }()
 
+// aadhaarValid: the first digit of Aadhaar numbers is neither 0 nor 1.
+func aadhaarValid(digits []byte) bool { return digits[0] >= 2 && verhoeff(digits) }
+
 // verhoeff is the check that Aadhaar numbers end with.
 func verhoeff(digits []byte) bool {
 	c := byte(0)

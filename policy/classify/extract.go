@@ -306,7 +306,7 @@ func (x *extractor) inner(text []byte) {
 // unescape decodes into the Input's own memory, and not more than is wanted.
 func (x *extractor) unescape(text []byte) []byte {
 	in := x.in
-	if most := max(in.left, 1) * longestEscape; len(text) > most {
+	if most := max(in.left, 1) * jsonscan.LongestEscape; len(text) > most {
 		in.Gaps |= GapTruncated
 		text = text[:most]
 	}
@@ -314,7 +314,7 @@ func (x *extractor) unescape(text []byte) []byte {
 		in.buf = make([]byte, 0, max(len(text), 2*cap(in.buf)))
 	}
 	from := len(in.buf)
-	in.buf = unescape(in.buf, text)
+	in.buf = jsonscan.Unescape(in.buf, text)
 	return in.buf[from:len(in.buf):len(in.buf)]
 }
 

@@ -2,7 +2,6 @@ package classify
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -215,18 +214,6 @@ func TestExtractMissesNoText(t *testing.T) {
 		for i := from; i <= n; i++ {
 			require.Contains(t, all.String(), fmt.Sprintf("canary%dx", i), api.String())
 		}
-	}
-}
-
-func TestUnescapeIsThatOfJSON(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{`a`, `\"\\\/\b\f\n\r\t`, `\u0041\u00e9\u4e2d`, `\ud83d\ude00`, `\ud83d`, `\ud83dx`, `\ude00\ud83d`, `x\u0000`, `\ud83d\u0041`} {
-		var want string
-		require.NoError(t, json.Unmarshal([]byte(`"`+text+`"`), &want))
-		require.Equal(t, want, string(unescape(nil, []byte(text))), text)
-	}
-	for _, text := range []string{`\`, `\x`, `\u12`, `C:\dir`, `\ug000`} {
-		require.Equal(t, text, string(unescape(nil, []byte(text))), "what is no escape stays")
 	}
 }
 

@@ -420,32 +420,16 @@ func (s *scan) cpf(n *number) int {
 	return 0
 }
 
-// nhs finds NHS numbers. A tenth of all numbers pass the check: written as 3-3-4
-// with spaces they are taken for what they look like, else a word must say so.
-func (s *scan) nhs(n *number) int {
-	const size = 10
-	end := n.end[0]
-	loose := false
-	switch {
-	case n.size[0] == size:
-		if !s.free(n.start, end) {
-			return 0
-		}
-	case n.shaped(3, 3, 4) && n.parted(n.sep[1], 3) && n.sep[1] != '/' && s.alone(n, 3):
-		end = n.end[2]
-		loose = n.sep[1] == ' ' && !s.numbered(n.start) && !s.priced(n.start)
-	default:
-		return 0
-	}
-	if nhsValid(n.digits[:size]) && s.phoned(n.start, true) < 0 && (loose || s.about(aboutNHS, n.start, end)) {
-		return s.hit(nhs, n.start, end)
-	}
-	return 0
-}
+// nhs finds NHS numbers.
+func (s *scan) nhs(n *number) int { return s.weak(n, nhs, aboutNHS, nhsValid, 3, 3, 4) }
 
-// aadhaar finds Aadhaar numbers. A tenth of all numbers pass the check, as above.
-func (s *scan) aadhaar(n *number) int {
-	const size = 12
+// aadhaar finds Aadhaar numbers.
+func (s *scan) aadhaar(n *number) int { return s.weak(n, aadhaar, aboutUID, aadhaarValid, 4, 4, 4) }
+
+// weak finds numbers of three groups whose check a tenth of all numbers pass: written
+// in groups with spaces they are taken for what they look like, else a word must say so.
+func (s *scan) weak(n *number, as kind, word topic, valid func(digits []byte) bool, groups ...int) int {
+	size := groups[0] + groups[1] + groups[2]
 	end := n.end[0]
 	loose := false
 	switch {
@@ -453,14 +437,14 @@ func (s *scan) aadhaar(n *number) int {
 		if !s.free(n.start, end) {
 			return 0
 		}
-	case n.shaped(4, 4, 4) && n.parted(n.sep[1], 3) && n.sep[1] != '/' && s.alone(n, 3):
+	case n.shaped(groups...) && n.parted(n.sep[1], len(groups)) && n.sep[1] != '/' && s.alone(n, len(groups)):
 		end = n.end[2]
 		loose = n.sep[1] == ' ' && !s.numbered(n.start) && !s.priced(n.start)
 	default:
 		return 0
 	}
-	if n.digits[0] >= 2 && verhoeff(n.digits[:size]) && s.phoned(n.start, true) < 0 && (loose || s.about(aboutUID, n.start, end)) {
-		return s.hit(aadhaar, n.start, end)
+	if valid(n.digits[:size]) && s.phoned(n.start, true) < 0 && (loose || s.about(word, n.start, end)) {
+		return s.hit(as, n.start, end)
 	}
 	return 0
 }

@@ -229,3 +229,17 @@ func (b *blobs) end(text []byte, i int) bool {
 	}
 	return total >= blobBytes && all&isDigit != 0 && all&isLetter != 0
 }
+
+// hexDigit is the value of a hexadecimal digit, -1 if it is none.
+func hexDigit(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c >= 'a' && c <= 'f':
+		return int(c-'a') + 10
+	case c >= 'A' && c <= 'F':
+		return int(c-'A') + 10
+	default:
+		return -1
+	}
+}
