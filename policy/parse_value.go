@@ -125,22 +125,26 @@ func whole(low, high int) form[int] {
 
 // number is a decimal number: 2, 0.5, 1e3.
 func number() form[float64] {
+	return decimal("a number", numberOf, schema{"type": "number"})
+}
+
+// decimal is what parse makes a number of.
+func decimal(want string, parse func(n *yaml.Node) (float64, bool), as schema) form[float64] {
 	return form[float64]{
 		read: func(p *parser, n *yaml.Node, at string, into *float64) {
 			p.at = at
-			const want = "a number"
 			n, ok := p.Scalar(n, lastKey(at), want)
 			if !ok {
 				return
 			}
-			v, ok := numberOf(n)
+			v, ok := parse(n)
 			if !ok {
 				p.wrong(n, want)
 				return
 			}
 			*into = v
 		},
-		schema: func(*schemas) schema { return schema{"type": "number"} },
+		schema: func(*schemas) schema { return as },
 	}
 }
 
@@ -162,32 +166,16 @@ func numberOf(n *yaml.Node) (float64, bool) {
 
 // shareValue is a share of a whole: 0.7 or 70%.
 func shareValue() form[float64] {
-	return form[float64]{
-		read: func(p *parser, n *yaml.Node, at string, into *float64) {
-			p.at = at
-			const want = "a share such as 70% or 0.7"
-			n, ok := p.Scalar(n, lastKey(at), want)
-			if !ok {
-				return
-			}
-			v, ok := percent(n.Value)
-			if ok {
-				*into = v / 100
-				return
-			}
-			if v, ok = numberOf(n); !ok {
-				p.wrong(n, want)
-				return
-			}
-			*into = v
-		},
-		schema: func(*schemas) schema {
-			return schema{"anyOf": []schema{
-				{"type": "number", "minimum": 0, "maximum": 1},
-				{"type": "string", "pattern": `^[0-9]+(\.[0-9]+)?%$`},
-			}}
-		},
+	parse := func(n *yaml.Node) (float64, bool) {
+		if v, ok := percent(n.Value); ok {
+			return v / 100, true
+		}
+		return numberOf(n)
 	}
+	return decimal("a share such as 70% or 0.7", parse, schema{"anyOf": []schema{
+		{"type": "number", "minimum": 0, "maximum": 1},
+		{"type": "string", "pattern": `^[0-9]+(\.[0-9]+)?%$`},
+	}})
 }
 
 // percent reads "70%".
