@@ -90,6 +90,12 @@ func runCheck(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 		flags.Usage()
 		return exitUsage
 	}
+	for _, arg := range flags.Args() {
+		if len(arg) > 1 && arg[0] == '-' { // a file of that name can be written ./-name
+			fmt.Fprintf(stderr, "kvsteer check: %s comes after a file; flags go before files\n", arg)
+			return exitUsage
+		}
+	}
 	if err := run.read(ctx, flags.Args()); err != nil {
 		fmt.Fprintf(stderr, "kvsteer check: %v\n", err)
 		return exitUnreadable

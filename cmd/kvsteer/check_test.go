@@ -120,6 +120,14 @@ func TestCheckExitCodes(t *testing.T) {
 	}
 }
 
+func TestCheckWantsFlagsFirst(t *testing.T) {
+	t.Parallel()
+	dir := policyFiles(t, map[string]string{"clean.yaml": cleanPolicy})
+	code, _, stderr := check(dir, "-strict")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "-strict comes after a file; flags go before files")
+}
+
 func TestCheckSaysWhenTagsAreNotChecked(t *testing.T) {
 	t.Parallel()
 	dir := policyFiles(t, map[string]string{"tagged.yaml": taggedPolicy, "clean.yaml": cleanPolicy})

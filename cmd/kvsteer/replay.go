@@ -76,7 +76,7 @@ func runReplay(ctx context.Context, args []string, stdout, stderr io.Writer) int
 	usage := ""
 	switch {
 	case f.NArg() > 0:
-		usage = fmt.Sprintf("unexpected argument %q", f.Arg(0))
+		usage = fmt.Sprintf("unexpected argument %q; logs are named with -log, and flags go before anything else", f.Arg(0))
 	case len(o.logs) == 0:
 		usage = "name a decision log with -log"
 	case o.top < 0:
