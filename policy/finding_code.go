@@ -53,8 +53,6 @@ const (
 	// CodeUnreachableRule, CodeUnreachableMatch: what goes before always decides.
 	CodeUnreachableRule  = "unreachable-rule"
 	CodeUnreachableMatch = "unreachable-match"
-	// CodeImpossibleMatch: a condition that never holds.
-	CodeImpossibleMatch = "impossible-match"
 	// CodeUnreachableStage: earlier stages take all that it could. CodeEmptyStage:
 	// no candidate can be one of the stage's.
 	CodeUnreachableStage = "unreachable-stage"
