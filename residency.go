@@ -171,16 +171,20 @@ func (r *residency) reconcile(s *fleet.Snapshot) {
 	}
 }
 
-// add joins a member unless it was joined before.
+// add joins a member unless it was joined before. What it serves is taken in again
+// even so: that may have become known between the Snapshot that watch began with and
+// the subscription, whose first word on the member is then all there ever is.
 func (r *residency) add(m *fleet.Member) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.done || r.of(m.ID()) != nil {
+	if r.done {
 		return
 	}
-	next := maps.Clone(*r.homes.Load())
-	next[m.ID()] = r.join(m)
-	r.homes.Store(&next)
+	if r.of(m.ID()) == nil {
+		next := maps.Clone(*r.homes.Load())
+		next[m.ID()] = r.join(m)
+		r.homes.Store(&next)
+	}
 	r.proofs.serves(m)
 }
 
