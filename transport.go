@@ -34,6 +34,7 @@ type Transport struct {
 	idle      time.Duration
 	forward   func(r *http.Request) bool
 	describe  func(r *http.Request, q *Request)
+	decided   func(r *http.Request, d *Decision)
 }
 
 // TransportOptions are the settings of [NewTransport]. The zero value works.
@@ -61,6 +62,10 @@ type TransportOptions struct {
 	// asked about requests without a prompt that bring a body, which have no API: for
 	// their Tenant, QoS, Tags, Pool and Among.
 	Describe func(r *http.Request, q *Request)
+	// OnDecision, if set, is told of the Decision of each attempt before it is sent,
+	// by the request that it is about, so that the gateway can name the worker in its
+	// log or in a header of the answer. The Decision may be kept. It must not block.
+	OnDecision func(r *http.Request, d *Decision)
 	// Forward says which requests that carry no prompt go to a worker at all; the
 	// others are answered with a CodeNotForwarded. Nil means [DefaultForward].
 	Forward func(r *http.Request) bool
@@ -116,7 +121,7 @@ func NewTransport(r *Router, o TransportOptions) *Transport {
 	}
 	return &Transport{
 		router: r, base: base, ask: !o.KeepStreamOptions, firstByte: o.FirstByteTimeout, idle: o.IdleTimeout,
-		forward: o.Forward, describe: o.Describe,
+		forward: o.Forward, describe: o.Describe, decided: o.OnDecision,
 	}
 }
 
@@ -167,6 +172,9 @@ func (t *Transport) route(req *http.Request, api API) (*http.Response, error) {
 		}
 	}()
 	for {
+		if t.decided != nil {
+			t.decided(req, sel.Decision())
+		}
 		resp, cause := t.attempt(req, sel)
 		if resp != nil && cause == nil {
 			handed = true
