@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/fleet/file"
+	"github.com/kvsteer/kvsteer/fleet/fleettest"
+	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/kvcache/zmtp"
+)
+
+// A router over the file that was played finds every worker in it, and its events.
+func TestPlaysTheFleetFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "fleet.yaml")
+	text := fmt.Sprintf(`workers:
+  - {name: a, url: "http://%s", models: [m], events: [{events: "tcp://%s", replay: "tcp://%s"}]}
+  - {name: b, url: "http://%s"}
+`, free(t), free(t), free(t), free(t))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, path, fleettest.Config{Model: "other", Speed: 1000}) }()
+
+	workers, err := fleet.New(fleet.Options{Discoverer: &file.Discoverer{Path: path}})
+	require.NoError(t, err)
+	router, err := kvsteer.New(kvsteer.WithFleet(workers), kvsteer.WithEvents(&zmtp.Transport{}))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return workers.Snapshot().Routable() == 2 }, 30*time.Second, 10*time.Millisecond)
+	ask := func(model string) kvsteer.DecisionCandidate {
+		body := []byte(`{"model":"` + model + `","prompt":"` + fleettest.Text(1, 100) + `"}`)
+		sel, err := router.Select(t.Context(), &kvsteer.Request{API: kvsteer.Completions, Body: body})
+		require.NoError(t, err)
+		defer sel.Done(kvsteer.Usage{})
+		return *sel.Decision().Winner()
+	}
+	require.Equal(t, "b", ask("other").Name)
+	require.Eventually(t, func() bool {
+		won := ask("m")
+		return won.Name == "a" && won.TrustState == kvcache.Exact.String()
+	}, 30*time.Second, 10*time.Millisecond)
+
+	require.NoError(t, router.Close())
+	require.NoError(t, workers.Close())
+	stop()
+	require.NoError(t, <-ended)
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// What can't be played is said, by the worker's name.
+func TestSaysWhatItCantPlay(t *testing.T) {
+	require.ErrorContains(t, run(t.Context(), filepath.Join(t.TempDir(), "none.yaml"), fleettest.Config{}), "none.yaml")
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	path := filepath.Join(t.TempDir(), "fleet.yaml")
+	require.NoError(t, os.WriteFile(path, []byte("workers: [{name: a, url: \"http://"+taken.Addr().String()+"\"}]\n"), 0o600))
+	require.ErrorContains(t, run(t.Context(), path, fleettest.Config{}), "worker a: listen tcp")
+}
+
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
