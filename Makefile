@@ -107,6 +107,10 @@ e2e-tokenizer: ## Compare N texts per tokenizer of six real families with the Ru
 	@scripts/tokenizer-files.sh
 	$(GO) run ./internal/e2e/tokenizer/compare -python $(CACHE)/vllm/bin/python -n $(N) -long 60
 
+.PHONY: e2e-caddy
+e2e-caddy: ## Put a real Caddy, built from integrations/caddy, in front of three fake engines and reload, kill and flood it
+	cd integrations/caddy && $(GO) test -tags e2e -count 1 -v -timeout 20m -run TestE2E ./...
+
 # ---- check
 
 .PHONY: vet
@@ -155,13 +159,13 @@ generate-check: generate ## Fail if generated files are not up to date (needs a 
 	@test -z "$$(git status --porcelain)" || { git status --short; exit 1; }
 
 .PHONY: work
-work: ## Write go.work anew from the modules that there are
+work: ## Write go.work anew from the modules that it can name
 	rm -f go.work go.work.sum
-	GOWORK= $(GO) work init $(MODULES:%=./%)
+	GOWORK= $(GO) work init $$(scripts/modules.sh work | sed 's|^|./|')
 	GOWORK= $(GO) work edit -go $$(sed -n 's/^go //p' go.mod)
 
 .PHONY: work-check
-work-check: ## Fail if go.work misses a module
+work-check: ## Fail if go.work misses a module that it can name
 	@scripts/work-check.sh
 
 .PHONY: ci

@@ -1,0 +1,91 @@
+package kvsteercaddy
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// admin is the module admin.api.kvsteer: GET /kvsteer/status on Caddy's admin endpoint.
+type admin struct{}
+
+// routerStatus is a router as /kvsteer/status shows it. There is more than one while the
+// last requests of an old configuration are served.
+type routerStatus struct {
+	Fleet         string         `json:"fleet,omitempty"`
+	Policy        string         `json:"policy,omitempty"`
+	PolicyVersion string         `json:"policy_version,omitempty"`
+	InFlight      int            `json:"in_flight"`
+	Waiting       int            `json:"waiting"`
+	Workers       []workerStatus `json:"workers"`
+	// Problem is why the fleet is not what its file says.
+	Problem string `json:"problem,omitempty"`
+}
+
+type workerStatus struct {
+	Name     string   `json:"name"`
+	URL      string   `json:"url"`
+	Routable bool     `json:"routable"`
+	Models   []string `json:"models"`
+	// InFlight counts requests of all routers over this fleet.
+	InFlight int `json:"in_flight"`
+	// Problem is why it is not routable.
+	Problem string `json:"problem,omitempty"`
+}
+
+// CaddyModule implements caddy.Module.
+func (admin) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "admin.api.kvsteer", New: func() caddy.Module { return admin{} }}
+}
+
+// Routes implements caddy.AdminRouter.
+func (admin) Routes() []caddy.AdminRoute {
+	return []caddy.AdminRoute{{Pattern: "/kvsteer/status", Handler: caddy.AdminHandlerFunc(serveStatus)}}
+}
+
+func serveStatus(w http.ResponseWriter, r *http.Request) error {
+	if r.Method != http.MethodGet {
+		return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: errors.New("ask with GET")}
+	}
+	all := []routerStatus{}
+	routers.Range(func(_, v any) bool {
+		if room, ok := v.(*routerRoom); ok && room.router != nil {
+			all = append(all, room.status())
+		}
+		return true
+	})
+	w.Header().Set("Content-Type", "application/json")
+	return json.NewEncoder(w).Encode(map[string]any{"routers": all})
+}
+
+func (r *routerRoom) status() routerStatus {
+	f := r.fleet.fleet
+	s := routerStatus{
+		Fleet: r.config.Fleet, Policy: r.config.Policy,
+		InFlight: r.router.InFlight(), Waiting: r.router.Waiting(), Workers: []workerStatus{},
+	}
+	if r.rules != nil {
+		s.PolicyVersion = r.rules.Status().Version
+	}
+	if err := f.Err(); err != nil {
+		s.Problem = err.Error()
+	}
+	for _, m := range f.Snapshot().Members() {
+		w := workerStatus{Name: m.Name(), URL: m.URL().Redacted(), Routable: m.Routable(), Models: []string{}}
+		for _, model := range m.Models() {
+			w.Models = append(w.Models, model.Name)
+		}
+		for rank := range m.Ranks() {
+			w.InFlight += m.InFlight(rank).Requests
+		}
+		if err := m.Health().Err; err != nil {
+			w.Problem = err.Error()
+		}
+		s.Workers = append(s.Workers, w)
+	}
+	return s
+}
+
+var _ caddy.AdminRouter = admin{}

@@ -1,0 +1,197 @@
+package kvsteercaddy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/fleet/file"
+	"github.com/kvsteer/kvsteer/kvcache/zmtp"
+	policyfile "github.com/kvsteer/kvsteer/policy/file"
+	"github.com/kvsteer/kvsteer/record"
+)
+
+// What outlives a configuration, by what it was made from.
+//
+//nolint:gochecknoglobals // configurations share through Caddy's usage pools, which are of the process
+var (
+	routers = caddy.NewUsagePool()
+	fleets  = caddy.NewUsagePool()
+)
+
+// fleetRoom is a fleet and what was learned of its workers, which routers share. That
+// way each knows what the others have sent there.
+type fleetRoom struct {
+	key       string
+	path      string // "" for workers of the configuration itself
+	fleet     *fleet.Fleet
+	predictor kvsteer.Predictor
+	logs      *sink
+}
+
+// routerRoom is a router and what belongs to it.
+type routerRoom struct {
+	key     string
+	config  Config
+	fleet   *fleetRoom
+	router  *kvsteer.Router
+	rules   *policyfile.Source // nil for the default policy
+	logs    *sink
+	trails  trails
+	closers []func() error // the last first
+}
+
+// enter returns the room of a configuration, which the caller must leave. The logger
+// hears what is said while it is opened.
+func enter(c *Config, logger slog.Handler) (*routerRoom, error) {
+	key, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	v, _, err := routers.LoadOrNew(string(key), func() (caddy.Destructor, error) {
+		r := &routerRoom{key: string(key), config: *c, logs: newSink(logger)}
+		if failed := r.open(logger); failed != nil {
+			return nil, errors.Join(failed, r.Destruct())
+		}
+		return r, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return v.(*routerRoom), nil //nolint:forcetypeassert // there are no others in the pool
+}
+
+// hear adds a logger to those that hear of the room and of its fleet. The latest that is
+// there does.
+func (r *routerRoom) hear(h slog.Handler) (stop func()) {
+	router, of := r.logs.push(h), r.fleet.logs.push(h)
+	return func() {
+		router()
+		of()
+	}
+}
+
+func (r *routerRoom) leave() error {
+	_, err := routers.Delete(r.key)
+	return err
+}
+
+// check says what is wrong with the files by now.
+func (r *routerRoom) check() error {
+	if r.fleet.path != "" {
+		if _, err := file.Load(r.fleet.path); err != nil {
+			return fmt.Errorf("fleet: %w", err)
+		}
+	}
+	if r.rules != nil {
+		if err := r.rules.Status().Err; err != nil {
+			return fmt.Errorf("policy: %w", err)
+		}
+	}
+	return nil
+}
+
+// Destruct implements caddy.Destructor. It ends what open began.
+func (r *routerRoom) Destruct() (err error) {
+	for i := len(r.closers) - 1; i >= 0; i-- {
+		err = errors.Join(err, r.closers[i]())
+	}
+	r.closers = nil
+	return err
+}
+
+func (r *routerRoom) open(first slog.Handler) (err error) {
+	logger := r.logs.logger()
+	if r.fleet, err = enterFleet(&r.config, first); err != nil {
+		return err
+	}
+	r.closers = append(r.closers, r.fleet.leave)
+	opts := []kvsteer.Option{
+		kvsteer.WithFleet(r.fleet.fleet), kvsteer.WithPredictor(r.fleet.predictor), kvsteer.WithEvents(&zmtp.Transport{}),
+		kvsteer.WithLogger(logger), kvsteer.WithHooks(&r.trails),
+		kvsteer.WithMaxBody(r.config.MaxBody), kvsteer.WithMaxAttempts(r.config.MaxAttempts),
+	}
+	if q := r.config.Queue; q != nil {
+		opts = append(opts, kvsteer.WithQueue(kvsteer.QueueOptions{
+			Hold: time.Duration(q.Hold), MaxWaiting: q.MaxWaiting, MaxWait: time.Duration(q.MaxWait),
+		}))
+	}
+	for _, part := range []func(*slog.Logger) ([]kvsteer.Option, error){r.openRecord, r.openRules, r.openModels} {
+		more, err := part(logger)
+		if err != nil {
+			return err
+		}
+		opts = append(opts, more...)
+	}
+	if r.router, err = kvsteer.New(opts...); err != nil {
+		return err
+	}
+	r.closers = append(r.closers, r.router.Close)
+	return nil
+}
+
+func (r *routerRoom) openRecord(logger *slog.Logger) ([]kvsteer.Option, error) {
+	if r.config.Record == "" {
+		return nil, nil
+	}
+	log, err := record.Open(r.config.Record, record.Options{Logger: logger})
+	if err != nil {
+		return nil, fmt.Errorf("record: %w", err)
+	}
+	r.closers = append(r.closers, log.Close)
+	return []kvsteer.Option{kvsteer.WithHooks(log)}, nil
+}
+
+// enterFleet returns the room of a configuration's fleet, which the caller must leave.
+func enterFleet(c *Config, first slog.Handler) (*fleetRoom, error) {
+	key, err := json.Marshal(Config{Fleet: c.Fleet, Workers: c.Workers})
+	if err != nil {
+		return nil, err
+	}
+	v, _, err := fleets.LoadOrNew(string(key), func() (caddy.Destructor, error) {
+		return openFleet(string(key), c, newSink(first))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return v.(*fleetRoom), nil //nolint:forcetypeassert // there are no others in the pool
+}
+
+func openFleet(key string, c *Config, logs *sink) (*fleetRoom, error) {
+	r := &fleetRoom{key: key, path: c.Fleet, predictor: kvsteer.NewPredictor(kvsteer.PredictorOptions{}), logs: logs}
+	var source fleet.Discoverer = fleet.Static(c.Workers...)
+	if c.Fleet != "" {
+		// Later a wrong file changes nothing and is logged; now it is an error.
+		if _, err := file.Load(c.Fleet); err != nil {
+			return nil, fmt.Errorf("fleet: %w", err)
+		}
+		source = &file.Discoverer{Path: c.Fleet}
+	}
+	var err error
+	if r.fleet, err = fleet.New(fleet.Options{Discoverer: source, Logger: logs.logger()}); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *fleetRoom) leave() error {
+	_, err := fleets.Delete(r.key)
+	return err
+}
+
+// Destruct implements caddy.Destructor.
+func (r *fleetRoom) Destruct() error { return r.fleet.Close() }
+
+// ready waits for the first worker. The error says what is wrong if none can serve.
+func (r *fleetRoom) ready(ctx context.Context, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, max(timeout, 0))
+	defer cancel()
+	return r.fleet.WaitReady(ctx)
+}
