@@ -25,17 +25,21 @@ var errDiscovererEnded = errors.New("it returned before its context ended; it mu
 
 // Static is a Discoverer of a fixed list. New refuses an invalid one.
 func Static(workers ...Worker) Discoverer {
-	s := &static{workers: make([]Worker, len(workers))}
+	return &static{workers: cloneAll(workers)}
+}
+
+func cloneAll(workers []Worker) []Worker {
+	out := make([]Worker, len(workers))
 	for i := range workers {
-		s.workers[i] = workers[i].Clone()
+		out[i] = workers[i].Clone()
 	}
-	return s
+	return out
 }
 
 type static struct{ workers []Worker }
 
 func (s *static) Discover(ctx context.Context, set func([]Worker) error) error {
-	if err := set(s.workers); err != nil {
+	if err := set(cloneAll(s.workers)); err != nil {
 		return err
 	}
 	<-ctx.Done()
