@@ -5,13 +5,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
-	"github.com/kvsteer/kvsteer/internal/jsonscan"
-	"github.com/kvsteer/kvsteer/internal/sse"
-	"github.com/kvsteer/kvsteer/internal/usage"
 )
 
 // errClientGone is why a Selection is aborted whose response was closed early.
@@ -118,179 +114,34 @@ func (b *attemptBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// ending ends a Selection once, as its body ends. The mutex lets Close come
-// while a Read is under way, as net/http allows.
-type ending struct {
-	sel *Selection
+// answerBody is the body of an answer that a Transport passes on: the Selection ends
+// with it.
+type answerBody struct {
+	src    io.ReadCloser
+	answer *Answer
 
-	mu       sync.Mutex
-	reader   usage.Reader
-	complete bool // the response said that it was whole
-	failed   bool // the response holds an error in place of (more) content
-	over     bool // finish was called
-}
-
-// ends makes e end sel.
-func (e *ending) ends(sel *Selection) {
-	e.sel = sel
-	e.reader.WantIDs, _ = sel.parsed.object.Value("return_token_ids").Bool()
-	e.reader.WantResponse = sel.parsed.api == Responses
-}
-
-// usage is what the response reported so far.
-func (e *ending) usage() Usage {
-	return usageOf(&e.reader)
-}
-
-// usageOf is what was reported to r.
-func usageOf(r *usage.Reader) Usage {
-	u, known := r.Usage()
-	return Usage{
-		Uncached: u.Uncached, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite,
-		Output: u.Output, Reasoning: u.Reasoning, Known: known, CachedKnown: u.CachedKnown,
-	}
-}
-
-// finish is called with the error that ended reading, or errClientGone. What
-// usage was reported until then counts in any case.
-func (e *ending) finish(err error) {
-	e.over = true
-	switch {
-	case e.failed:
-		err = errInAnswer
-	case errors.Is(err, io.EOF) || e.complete:
-		err = nil
-	default:
-	}
-	if ids := e.reader.PromptIDs(); ids != nil {
-		e.sel.reported(ids)
-	}
-	if id := e.reader.ResponseID(); id != "" {
-		e.sel.answered(id)
-	}
-	e.sel.end(e.usage(), err, false)
-}
-
-// plainBody passes bytes through and ends the Selection with them: an error
-// answer, or content that is not looked into.
-type plainBody struct {
-	io.ReadCloser
-
-	sel   *Selection
-	cause error // why the answer is no success, nil if it is one
-}
-
-func newPlainBody(src io.ReadCloser, sel *Selection, cause error) *plainBody {
-	return &plainBody{ReadCloser: src, sel: sel, cause: cause}
-}
-
-func (b *plainBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	switch {
-	case err == nil:
-	case errors.Is(err, io.EOF) && b.cause == nil:
-		b.sel.Done(Usage{})
-	case errors.Is(err, io.EOF):
-		b.sel.Abort(b.cause)
-	default:
-		b.sel.Abort(err)
-	}
-	return n, err
-}
-
-func (b *plainBody) Close() error {
-	b.sel.Abort(errClientGone)
-	return b.ReadCloser.Close()
-}
-
-// jsonBody passes a JSON response through and reads its usage at the end.
-type jsonBody struct {
-	ending
-
-	src   io.ReadCloser
-	kept  []byte
-	large bool // beyond maxKept
-}
-
-// maxKept bounds how much of a JSON response is kept to read its usage from; the
-// usage of a longer one is unknown.
-const maxKept = 8 << 20
-
-func newJSONBody(src io.ReadCloser, sel *Selection) *jsonBody {
-	b := &jsonBody{src: src}
-	b.ends(sel)
-	return b
-}
-
-func (b *jsonBody) Read(p []byte) (int, error) {
-	n, err := b.src.Read(p)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.over {
-		return n, err
-	}
-	if b.large = b.large || len(b.kept)+n > maxKept; b.large {
-		b.kept = nil
-	} else {
-		b.kept = append(b.kept, p[:n]...)
-	}
-	if err != nil {
-		b.conclude(err)
-	}
-	return n, err
-}
-
-// conclude reads what was kept. A decoder stops at the end of the value and never
-// asks for the EOF after it: a whole value is a whole answer. b.mu is held.
-func (b *jsonBody) conclude(err error) {
-	if b.over {
-		return
-	}
-	if v, bad := jsonscan.ParseValue(b.kept, 0); bad == nil && v.Kind() == jsonscan.KindObject {
-		b.complete = true
-		b.failed = b.reader.Read(b.kept).Has(usage.Failed)
-	}
-	b.kept = nil
-	b.finish(err)
-}
-
-func (b *jsonBody) Close() (err error) {
-	defer func() { err = b.src.Close() }() // even if a hook panics
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.conclude(errClientGone)
-	return nil
-}
-
-// streamBody passes server-sent events through, watching for the first token,
-// the usage and the end.
-type streamBody struct {
-	ending
-
-	src io.ReadCloser
-	// swallow takes out the usage chunk that only we asked for; events are then
-	// forwarded whole, else bytes as they come.
-	swallow bool
-	scan    sse.Scanner
-	chunk   []byte // read but not yet scanned
-	pending []byte // scanned; from sent on not yet forwarded
+	// If the answer is changed on its way: what was read and is not yet looked at, what
+	// is to be forwarded and from where, and how reading ended.
+	chunk   []byte
+	pending []byte
 	sent    int
 	err     error
 }
 
-func newStreamBody(src io.ReadCloser, sel *Selection, swallow bool) *streamBody {
-	b := &streamBody{src: src, swallow: swallow}
-	b.ends(sel)
-	if swallow {
+// newAnswerBody wraps src. Bytes pass as they come, unless a rewrites: then events are
+// forwarded whole.
+func newAnswerBody(src io.ReadCloser, a *Answer) *answerBody {
+	b := &answerBody{src: src, answer: a}
+	if a.Rewrites() {
 		b.chunk = make([]byte, readChunk)
 	}
 	return b
 }
 
-func (b *streamBody) Read(p []byte) (int, error) {
-	if !b.swallow {
+func (b *answerBody) Read(p []byte) (int, error) {
+	if b.chunk == nil {
 		n, err := b.src.Read(p)
-		b.observe(p[:n], err)
+		b.answer.take(p[:n], err)
 		return n, err
 	}
 	for b.sent == len(b.pending) {
@@ -298,7 +149,7 @@ func (b *streamBody) Read(p []byte) (int, error) {
 			return 0, b.err
 		}
 		n, err := b.src.Read(b.chunk)
-		b.observe(b.chunk[:n], err)
+		b.pending, b.sent = b.answer.take(b.chunk[:n], err), 0
 		b.err = err
 	}
 	n := copy(p, b.pending[b.sent:])
@@ -306,47 +157,9 @@ func (b *streamBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// observe looks at what came; when swallowing it also decides what goes on.
-func (b *streamBody) observe(p []byte, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.pending, b.sent = b.pending[:0], 0
-	b.scan.Feed(p, b.event)
-	if err != nil {
-		b.scan.Flush(b.event)
-		b.finish(err)
-	}
-}
-
-func (b *streamBody) event(ev sse.Event) {
-	drop := false
-	if ev.HasData {
-		if ev.Done() {
-			b.complete = true
-		}
-		c := b.reader.Read(ev.Data)
-		if c.Has(usage.Content) {
-			b.sel.FirstToken()
-		}
-		b.failed = b.failed || c.Has(usage.Failed)
-		drop = c.Has(usage.UsageOnly)
-		switch string(ev.Name) {
-		case "message_stop", "response.completed", "response.incomplete", "response.failed":
-			b.complete = true
-		default:
-		}
-	}
-	if b.swallow && !drop {
-		b.pending = append(b.pending, ev.Raw...)
-	}
-}
-
-func (b *streamBody) Close() (err error) {
+// Close may come while a Read is under way, as net/http allows.
+func (b *answerBody) Close() (err error) {
 	defer func() { err = b.src.Close() }() // even if a hook panics
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.over {
-		b.finish(errClientGone)
-	}
+	b.answer.take(nil, errClientGone)
 	return nil
 }

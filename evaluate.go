@@ -265,7 +265,7 @@ func (r *Router) bookLeg(s *Selection, ev *evaluation, i int) leg {
 		}),
 		features: f, prompt: v.enc.Count, cached: ev.Indexed[i], block: ev.places[i].BlockSize, keys: rf.keys, view: v,
 		inferred: c.Trust <= kvcache.Approximate,
-		target:   targetOf(rf.member, c.Rank),
+		target:   targetOf(rf.member, c.Rank, c.Model),
 	}
 }
 

@@ -41,61 +41,42 @@ func DefaultForward(r *http.Request) bool {
 // byLoad forwards a request that no prompt routes to the least loaded worker, and
 // to the next one while nothing can have happened yet.
 func (t *Transport) byLoad(req *http.Request) (*http.Response, error) {
-	r := t.router
-	if !t.forward(req) {
-		closeBody(req)
-		return nil, &Error{
-			Code:    CodeNotForwarded,
-			Message: "the path " + quote(req.URL.Path) + " is not forwarded to workers",
-		}
-	}
-	if r.closed.Load() {
-		closeBody(req)
-		return nil, &Error{Code: CodeClosed, Message: "the router was closed"}
-	}
-	model := ""
-	var whole []byte
-	if n := req.ContentLength; n > 0 && n <= r.opts.maxBody {
+	f := &Forward{HTTP: req, Allow: t.forward, Describe: t.describe}
+	if n := req.ContentLength; n > 0 && n <= t.router.opts.maxBody && t.forward(req) {
 		// An engine may answer before it has read everything, and a server closes
 		// the body it is reading from as soon as it answers: have it whole.
 		body, err := t.readBody(req)
 		if err != nil {
 			return nil, err
 		}
-		model, whole = modelIn(req.Header, body), body
+		f.Body = body
 		req = req.Clone(req.Context())
 		setBody(req, body)
 	}
-	asked := t.question(req, model, whole)
-	var tried []*fleet.Member
+	p, err := t.router.Place(f)
+	if err != nil {
+		closeBody(req)
+		return nil, err
+	}
 	for {
-		m, booking, refused := r.bookFor(req.URL.Path, model, asked, tried)
-		if refused != nil && len(tried) == 0 {
-			closeBody(req)
-			return nil, refused
-		}
-		if m == nil && len(tried) == 0 {
-			closeBody(req)
-			return nil, &Error{Code: CodeNoCandidates, Message: "no healthy worker at the moment", RetryAfter: retrySoon}
-		}
-		if m == nil {
-			return nil, &Error{Code: CodeUpstream, Message: "no worker could be reached", RetryAfter: retrySoon}
-		}
-		resp, err := t.send(req, m, booking)
+		resp, err := t.send(req, p)
 		if err == nil {
 			return resp, nil
 		}
 		if left := departed(req); left != nil {
 			return nil, &Error{Code: CodeCanceled, Err: left}
 		}
-		m.ReportFailure(err)
-		tried = append(tried, m)
-		if len(tried) >= r.opts.maxAttempts || !repeatable(req, err) {
-			return nil, &Error{Code: CodeUpstream, Message: "the worker could not be reached", Err: err}
+		if !repeatable(req, err) {
+			p.blame(err)
+			return nil, unreachable(err)
+		}
+		if err = p.Next(err); err != nil {
+			return nil, err
 		}
 		if req.GetBody != nil {
 			body, err := req.GetBody()
 			if err != nil {
+				p.End()
 				return nil, &Error{Code: CodeUpstream, Message: "the body can't be sent again", Err: err}
 			}
 			req = req.Clone(req.Context())
@@ -132,89 +113,93 @@ func repeatable(req *http.Request, err error) bool {
 	}
 }
 
-// send sends the request to m and ends the booking with the answer.
-func (t *Transport) send(req *http.Request, m *fleet.Member, booking *fleet.Booking) (*http.Response, error) {
+// send sends the request to where it was placed. The booking ends with the answer, or
+// the error.
+func (t *Transport) send(req *http.Request, p *Placement) (*http.Response, error) {
 	handed := false
 	defer func() {
 		if !handed {
-			booking.End()
+			p.End()
 		}
 	}()
-	resp, err := t.base.RoundTrip(readdress(req, m.URL()))
+	base := p.Target().URL
+	resp, err := t.base.RoundTrip(readdress(req, base))
 	if err != nil {
 		return nil, err
 	}
-	if retryable(resp.StatusCode) && resp.StatusCode != http.StatusTooManyRequests {
-		m.ReportFailure(&statusError{status: resp.StatusCode})
-	}
-	relocate(resp, m.URL())
+	p.Answered(resp.StatusCode)
+	relocate(resp, base)
 	if resp.Body == nil || resp.Body == http.NoBody {
 		return resp, nil // nobody need come back to close it
 	}
 	handed = true
-	body := bookedBody{ReadCloser: resp.Body, booking: booking}
+	body := placedBody{ReadCloser: resp.Body, placement: p}
 	resp.Body = &body
 	if w, ok := body.ReadCloser.(io.Writer); ok { // 101 Switching Protocols: it is the connection
-		resp.Body = &bookedConn{bookedBody: &body, Writer: w}
+		resp.Body = &placedConn{placedBody: &body, Writer: w}
 	}
 	return resp, nil
 }
 
-// bookedBody ends a booking when the response is read or closed.
-type bookedBody struct {
+// placedBody ends a Placement when the response is read or closed.
+type placedBody struct {
 	io.ReadCloser
 
-	booking *fleet.Booking
+	placement *Placement
 }
 
-func (b *bookedBody) Read(p []byte) (int, error) {
+func (b *placedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		b.booking.End()
+		b.placement.End()
 	}
 	return n, err
 }
 
-func (b *bookedBody) Close() error {
-	b.booking.End()
+func (b *placedBody) Close() error {
+	b.placement.End()
 	return b.ReadCloser.Close()
 }
 
-// bookedConn is a bookedBody that can be written to.
-type bookedConn struct {
-	*bookedBody
+// placedConn is a placedBody that can be written to.
+type placedConn struct {
+	*placedBody
 	io.Writer
 }
 
 // bookFor books a request that no prompt routes: on the worker that has what it is
 // about, or else on the least loaded one.
-func (r *Router) bookFor(path, model string, asked *Selection, tried []*fleet.Member) (*fleet.Member, *fleet.Booking, *Error) {
-	if m := r.responseHolder(path); m != nil && !slices.Contains(tried, m) {
+func (r *Router) bookFor(p *Placement) (*fleet.Member, *fleet.Booking, *Error) {
+	m := r.responseHolder(p.path)
+	if m != nil && !slices.Contains(p.tried, m) && (len(p.among) == 0 || named(m, p.among)) {
 		booking := m.Begin(0, fleet.Work{})
 		return m, booking, nil
 	}
-	return r.bookLeastLoaded(model, asked, tried)
+	return r.bookLeastLoaded(p)
 }
 
 // bookLeastLoaded books the request on the least loaded worker that takes
 // requests and was not tried. A model that the fleet knows narrows the choice to
 // those that serve it, and so does the policy if it is to be asked. Looking and booking
 // are one step, as for a prompt.
-func (r *Router) bookLeastLoaded(model string, asked *Selection, tried []*fleet.Member) (*fleet.Member, *fleet.Booking, *Error) {
+func (r *Router) bookLeastLoaded(p *Placement) (*fleet.Member, *fleet.Booking, *Error) {
 	snap := r.fleet.Snapshot()
-	members := snap.Serving(model)
+	members := snap.Serving(p.model)
 	if len(members) == 0 {
 		members = snap.Members()
 	}
+	if len(p.among) > 0 {
+		members = slices.DeleteFunc(slices.Clone(members), func(m *fleet.Member) bool { return !named(m, p.among) })
+	}
 	r.pickMu.Lock()
 	defer r.pickMu.Unlock()
-	if asked != nil {
+	if p.asked != nil {
 		var refused *Error
-		if members, refused = r.left(asked, snap, members, tried); refused != nil {
+		if members, refused = r.left(p.asked, snap, members, p.tried); refused != nil {
 			return nil, nil, refused
 		}
 	}
-	m := leastLoaded(members, tried)
+	m := leastLoaded(members, p.tried)
 	if m == nil {
 		return nil, nil, nil
 	}

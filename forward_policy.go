@@ -16,15 +16,16 @@ import (
 // question is a forwarded request as the policy is asked about it: of no API that rules
 // name, with the tags that the gateway knows, all others unknown. It is nil for one
 // that brings nothing.
-func (t *Transport) question(req *http.Request, model string, body []byte) *Selection {
-	if (req.Body == nil || req.Body == http.NoBody) && req.Header.Get("Upgrade") == "" { // what then comes says something
-		return nil
+func (r *Router) question(f *Forward, model string) *Selection {
+	req := f.HTTP
+	if len(f.Body) == 0 && (req.Body == nil || req.Body == http.NoBody) && req.Header.Get("Upgrade") == "" {
+		return nil // what comes after an upgrade says something
 	}
-	q := &Request{Model: model, Body: body, Header: req.Header}
-	if t.describe != nil {
-		t.describe(req, q)
+	q := &Request{Model: model, Body: f.Body, Header: req.Header, Among: f.Among}
+	if f.Describe != nil {
+		f.Describe(req, q)
 	}
-	s := &Selection{router: t.router, policy: t.router.opts.current(), tags: once(q.Tags)}
+	s := &Selection{router: r, policy: r.opts.current(), tags: once(q.Tags)}
 	s.parsed = parsed{model: model, hints: hints{
 		tenant: q.Tenant, qos: q.QoS, pool: q.Pool, among: q.Among, priority: q.Priority, session: q.Session,
 	}}

@@ -217,8 +217,9 @@ func (s *Selection) handOver(params []byte, reported Usage) (done leg, ok bool, 
 	return l.leg, true, nil
 }
 
-// alone leaves the prompt to the worker that answers.
-func (s *Selection) alone() {
+// Alone leaves the prompt to the Target, for whoever does not send what [Selection.Prefill]
+// returns.
+func (s *Selection) Alone() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l := s.attempt.relay; l != nil && !l.handed && !s.ended {

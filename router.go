@@ -431,3 +431,7 @@ func (r *Router) InFlight() int { return r.live.len() }
 
 // PolicyInForce returns the policy that decides.
 func (r *Router) PolicyInForce() policy.Policy { return r.opts.current() }
+
+// MaxBody is the largest request body that is accepted, in bytes: gateways that read
+// bodies themselves need not read further. See [WithMaxBody].
+func (r *Router) MaxBody() int64 { return r.opts.maxBody }

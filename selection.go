@@ -25,6 +25,9 @@ type Target struct {
 	// data-parallel rank.
 	Worker, Instance string
 	Rank             int
+	// Model is the model that the request is served with there, by the name that
+	// policies use; "" for a request without a prompt.
+	Model string
 	// URL is the worker's base address; append the request's path. It must not be
 	// modified.
 	URL *url.URL
@@ -57,6 +60,7 @@ type Selection struct {
 	session uint64
 	waits   bool // in the router's line, under pickMu
 	lost    bool // no worker is known to have what the request goes on from
+	asked   bool // under mu: usage was asked for on our own account
 	began   time.Time
 
 	// touched is the last sign of life, Unix nanoseconds; prev and next link the
@@ -85,6 +89,7 @@ type attempt struct {
 	assumed *time.Timer // ends the prefill of a request whose first token nobody sees
 	// otherwise: it goes another way than was predicted, and tells nothing about that.
 	otherwise bool
+	moved     bool // by a proxy, to a worker for which nothing was predicted
 	ttft      time.Duration
 	// cancel ends the request on its way to the worker, for a Transport whose
 	// caller forgot it; nil if somebody else sends.
@@ -131,7 +136,9 @@ func (s *Selection) Target() Target {
 // Alternatives returns where the request could be sent if the Target failed, the best
 // first, as it was when the Target was chosen: for whoever tries them himself, such as
 // a proxy that is told all at once. Nothing is booked there; [Selection.Next] chooses
-// anew and books. Workers that have gone since are left out.
+// anew and books, and [Selection.Moved] books where the proxy went. Workers that have gone
+// since are left out. Body is for the Target: where an alternative's Model is another one,
+// the body would have to name that.
 func (s *Selection) Alternatives() []Target {
 	s.mu.Lock()
 	d := s.decision
@@ -144,15 +151,15 @@ func (s *Selection) Alternatives() []Target {
 			continue
 		}
 		if m := snap.Member(c.Name); m != nil && m.ID() == c.Instance {
-			out = append(out, targetOf(m, c.Candidate.Rank))
+			out = append(out, targetOf(m, c.Candidate.Rank, c.Candidate.Model))
 		}
 	}
 	return out
 }
 
-// targetOf is a rank of a worker as the target of requests.
-func targetOf(m *fleet.Member, rank int) Target {
-	t := Target{Worker: m.Name(), Instance: m.ID(), Rank: rank, URL: m.URL()}
+// targetOf is a rank of a worker as the target of requests for a model.
+func targetOf(m *fleet.Member, rank int, model string) Target {
+	t := Target{Worker: m.Name(), Instance: m.ID(), Rank: rank, Model: model, URL: m.URL()}
 	if m.Ranks() > 1 {
 		t.Header = http.Header{headerRank: []string{strconv.Itoa(rank)}}
 	}
@@ -204,7 +211,7 @@ func (s *Selection) FirstToken() {
 	s.router.freed()
 	s.router.keep(s, &s.attempt.leg)
 	s.forget()
-	if s.attempt.number == 1 && !s.attempt.otherwise && (s.attempt.relay == nil || s.attempt.relay.handed) {
+	if s.attempt.number == 1 && !s.attempt.otherwise && !s.attempt.moved && (s.attempt.relay == nil || s.attempt.relay.handed) {
 		s.router.predictor.Observe(&s.attempt.features, max(now.Sub(s.attempt.began), 1))
 	}
 }
@@ -252,9 +259,11 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 	if reaped && cancel != nil {
 		cancel(errReaped) // nobody reads the answer: the worker need not go on
 	}
-	if a.relay != nil {
+	switch {
+	case a.moved:
+	case a.relay != nil:
 		u = a.relay.credit(u)
-	} else {
+	default:
 		if s.auditable(&a.leg) {
 			r.audit(&a.leg, u)
 		}
@@ -263,7 +272,9 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 		}
 	}
 	if reason == nil {
-		r.observeDecode(a, u)
+		if !a.moved {
+			r.observeDecode(a, u)
+		}
 		r.auditPrompt(a, u, ids)
 	}
 	if len(r.opts.hooks.outcome) == 0 {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
-	"github.com/kvsteer/kvsteer/internal/jsonscan"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 )
 
@@ -191,7 +190,7 @@ func (t *Transport) route(req *http.Request, api API) (*http.Response, error) {
 			continue
 		}
 		if resp != nil { // the worker's own answer says more than ours could
-			resp.Body = newPlainBody(resp.Body, sel, cause)
+			resp.Body = newAnswerBody(resp.Body, newAnswer(sel, plainAnswer, cause))
 			handed = true
 			return resp, nil
 		}
@@ -254,14 +253,16 @@ func (t *Transport) attempt(req *http.Request, sel *Selection) (*http.Response, 
 		return nil, err
 	}
 	if resp.StatusCode >= http.StatusBadRequest {
-		resp.Body = newPlainBody(resp.Body, sel, &statusError{status: resp.StatusCode})
+		resp.Body = newAnswerBody(resp.Body, newAnswer(sel, plainAnswer, &statusError{status: resp.StatusCode}))
 		return resp, nil
 	}
-	if resp.StatusCode != http.StatusOK {
-		resp.Body = newPlainBody(resp.Body, sel, nil)
-		return resp, nil
+	a := newAnswer(sel, answerKindOf(resp.StatusCode, resp.Header), nil)
+	if a.kind == eventAnswer {
+		a.swallow = swallow
+		resp.ContentLength = -1
+		resp.Header.Del("Content-Length")
 	}
-	watch(resp, sel, swallow)
+	resp.Body = newAnswerBody(resp.Body, a)
 	return resp, nil
 }
 
@@ -293,32 +294,13 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// watch wraps the body of resp such that the Selection learns what passes and
-// ends with it.
-func watch(resp *http.Response, sel *Selection, swallow bool) {
-	kind := mediaType(resp.Header)
-	if enc := resp.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
-		kind = "" // compressed although we asked for plain: nothing to see
-	}
-	switch kind {
-	case contentEventStream:
-		resp.Body = newStreamBody(resp.Body, sel, swallow)
-		resp.ContentLength = -1
-		resp.Header.Del("Content-Length")
-	case "application/json":
-		resp.Body = newJSONBody(resp.Body, sel)
-	default:
-		resp.Body = newPlainBody(resp.Body, sel, nil)
-	}
-}
-
 // outgoing builds the request for the current target. swallow says that usage
 // was asked for on our own account.
 func (t *Transport) outgoing(req *http.Request, sel *Selection) (out *http.Request, swallow bool) {
 	target := sel.Target()
-	body, object := sel.sent()
+	body := sel.Body()
 	if t.ask {
-		body, swallow = askForUsage(sel.parsed.api, object, body)
+		body, swallow = sel.withUsage()
 	}
 	out = readdress(req, target.URL)
 	// The body is here already, so there is nothing to wait for.
@@ -340,33 +322,6 @@ func repeatOnceMore(h http.Header) {
 	if _, ok := h[key]; !ok {
 		h[key] = nil
 	}
-}
-
-// askForUsage sets stream_options.include_usage in a streaming OpenAI request
-// that does not ask for it, and reports whether it did.
-func askForUsage(api API, o jsonscan.Object, body []byte) ([]byte, bool) {
-	if api != ChatCompletions && api != Completions {
-		return body, false
-	}
-	if on, ok := o.Value("stream").Bool(); !ok || !on {
-		return body, false
-	}
-	opts := o.Value("stream_options")
-	if asked := opts.Get("include_usage"); asked.Exists() {
-		if on, isBool := asked.Bool(); on || !isBool {
-			return body, false // asked for already, or malformed: the engine will say so
-		}
-	}
-	if each, _ := opts.Get("continuous_usage_stats").Bool(); each {
-		return body, false // usage would come with every chunk, which can't be taken out
-	}
-	var e jsonscan.Edit
-	e.SetIn("stream_options", "include_usage", []byte("true"))
-	edited, err := e.Apply(o)
-	if err != nil {
-		return body, false // stream_options is no object: the engine will say so
-	}
-	return edited, true
 }
 
 func (t *Transport) readBody(req *http.Request) ([]byte, error) {
@@ -418,9 +373,16 @@ func retryable(status int) bool {
 // strip removes from a client's headers what only the router may say.
 func strip(h http.Header) {
 	for k := range h {
-		if len(k) >= len(headerInternal) && strings.EqualFold(k[:len(headerInternal)], headerInternal) ||
-			strings.EqualFold(k, headerRank) {
+		if InternalHeader(k) {
 			delete(h, k)
 		}
 	}
+}
+
+// InternalHeader reports whether a header of this name, in any case, says what only the
+// router may say. A [Transport] removes it from clients' requests; so must a gateway that
+// forwards them itself, before it sets what [Target] has.
+func InternalHeader(name string) bool {
+	return len(name) >= len(headerInternal) && strings.EqualFold(name[:len(headerInternal)], headerInternal) ||
+		strings.EqualFold(name, headerRank)
 }

@@ -46,7 +46,7 @@ func (t *Transport) prefill(ctx context.Context, req *http.Request, sel *Selecti
 	if resp.StatusCode/100 == 4 && !retryable(resp.StatusCode) {
 		// The request is at fault. The worker that answers is going to say so in the
 		// form that the client expects.
-		sel.alone()
+		sel.Alone()
 		return req, nil
 	}
 	if resp.StatusCode != http.StatusOK {

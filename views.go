@@ -118,7 +118,12 @@ func (s *Selection) elsewhere(m *fleet.Member) bool {
 	if h.pool != "" && m.Worker().Pool != h.pool {
 		return true
 	}
-	return len(h.among) > 0 && !slices.ContainsFunc(h.among, func(name string) bool {
+	return len(h.among) > 0 && !named(m, h.among)
+}
+
+// named reports whether m is one of the names, or at one of the addresses.
+func named(m *fleet.Member, names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
 		return name == m.Name() || strings.EqualFold(name, m.URL().Host)
 	})
 }

@@ -1,0 +1,243 @@
+package kvsteer
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/internal/jsonscan"
+	"github.com/kvsteer/kvsteer/internal/sse"
+	"github.com/kvsteer/kvsteer/internal/usage"
+)
+
+// Answer reads a worker's answer as it passes by: the first token, the usage, the ids of
+// responses and prompts, and the end. It ends its Selection, once, and tells the fleet how
+// the worker did. It is what a [Transport] does, for gateways that drive HTTP themselves:
+// make one with [Selection.Answer], give every byte to Pass, then call End or Break. It is
+// safe for concurrent use; bytes must come in order.
+type Answer struct {
+	sel    *Selection
+	member *fleet.Member // nil: a Transport tells the fleet
+	kind   answerKind
+	cause  error // why the answer is no success, nil if it is one
+	// failure: the answer, however whole, is none that speaks for the worker.
+	failure bool
+	// swallow takes out the usage chunk that only we asked for; events are then
+	// forwarded whole, else bytes as they come.
+	swallow bool
+
+	mu       sync.Mutex
+	reader   usage.Reader
+	scan     sse.Scanner
+	kept     []byte // of a JSON answer
+	large    bool   // beyond maxKept
+	pending  []byte // scanned and to be forwarded
+	complete bool   // the response said that it was whole
+	failed   bool   // the response holds an error in place of (more) content
+	over     bool   // the Selection has ended
+}
+
+// answerKind is how an answer is read.
+type answerKind uint8
+
+const (
+	plainAnswer answerKind = iota // not looked into
+	jsonAnswer                    // usage at the end
+	eventAnswer                   // server-sent events
+)
+
+// maxKept bounds how much of a JSON response is kept to read its usage from; the
+// usage of a longer one is unknown.
+const maxKept = 8 << 20
+
+// errCutOff is why a Selection is aborted whose answer broke off for no known reason.
+var errCutOff = errors.New("kvsteer: the answer broke off")
+
+// Answer starts to read the answer to the current attempt, of which the status and the
+// header are here; it may be an error, too. The Selection counts as alive until End or
+// Break, one of which must be called.
+func (s *Selection) Answer(status int, h http.Header) *Answer {
+	s.hold()
+	s.mu.Lock()
+	member, asked := s.attempt.member, s.asked
+	s.mu.Unlock()
+	var cause error
+	if status >= http.StatusBadRequest {
+		cause = &statusError{status: status}
+	}
+	a := newAnswer(s, answerKindOf(status, h), cause)
+	a.member, a.failure = member, retryable(status)
+	a.swallow = asked && a.kind == eventAnswer
+	if a.failure && status != http.StatusTooManyRequests { // which is no sign of ill health
+		member.ReportFailure(cause)
+	}
+	return a
+}
+
+func newAnswer(sel *Selection, kind answerKind, cause error) *Answer {
+	a := &Answer{sel: sel, kind: kind, cause: cause}
+	a.reader.WantIDs, _ = sel.parsed.object.Value("return_token_ids").Bool()
+	a.reader.WantResponse = sel.parsed.api == Responses
+	return a
+}
+
+func answerKindOf(status int, h http.Header) answerKind {
+	if status != http.StatusOK {
+		return plainAnswer
+	}
+	if enc := h.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
+		return plainAnswer // compressed although plain was asked for: nothing to see
+	}
+	switch mediaType(h) {
+	case contentEventStream:
+		return eventAnswer
+	case "application/json":
+		return jsonAnswer
+	default:
+		return plainAnswer
+	}
+}
+
+// Rewrites reports whether Pass may return other bytes than it is given. Then the
+// answer's Content-Length, if it has one, must not be passed on.
+func (a *Answer) Rewrites() bool { return a.swallow }
+
+// Pass takes the next bytes of the body and returns those to forward, which are valid
+// until the next call.
+func (a *Answer) Pass(p []byte) []byte { return a.take(p, nil) }
+
+// End says that the body is through, and returns what is still to be forwarded. Further
+// calls do nothing.
+func (a *Answer) End() []byte {
+	out := a.take(nil, io.EOF)
+	if a.member != nil && !a.failure {
+		a.member.ReportSuccess()
+	}
+	return out
+}
+
+// Break says that the body ends here for another reason: err is [context.Canceled], or
+// wraps it, if the client no longer wants the rest or nobody knows, anything else if the
+// worker broke off. After End it does nothing.
+func (a *Answer) Break(err error) {
+	if err == nil {
+		err = errCutOff
+	}
+	a.mu.Lock()
+	over := a.over
+	a.mu.Unlock()
+	a.take(nil, err)
+	if a.member != nil && !over && !errors.Is(err, context.Canceled) {
+		a.member.ReportFailure(err)
+	}
+}
+
+// take looks at what came, and how the body ended if err is not nil.
+func (a *Answer) take(p []byte, err error) []byte {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.pending = a.pending[:0]
+	if a.over {
+		return p
+	}
+	switch a.kind {
+	case eventAnswer:
+		a.scan.Feed(p, a.event)
+		if err != nil {
+			a.scan.Flush(a.event)
+			a.finish(err)
+		}
+		if a.swallow {
+			p = a.pending
+		}
+	case jsonAnswer:
+		a.keep(p)
+		if err != nil {
+			a.conclude()
+			a.finish(err)
+		}
+	case plainAnswer:
+		if err != nil {
+			a.finish(err)
+		}
+	}
+	if !a.over && a.member != nil {
+		a.sel.hold()
+	}
+	return p
+}
+
+func (a *Answer) keep(p []byte) {
+	if a.large = a.large || len(a.kept)+len(p) > maxKept; a.large {
+		a.kept = nil
+		return
+	}
+	a.kept = append(a.kept, p...)
+}
+
+// conclude reads what was kept. A decoder stops at the end of the value and never
+// asks for the EOF after it: a whole value is a whole answer. a.mu is held.
+func (a *Answer) conclude() {
+	if v, bad := jsonscan.ParseValue(a.kept, 0); bad == nil && v.Kind() == jsonscan.KindObject {
+		a.complete = true
+		a.failed = a.reader.Read(a.kept).Has(usage.Failed)
+	}
+	a.kept = nil
+}
+
+func (a *Answer) event(ev sse.Event) {
+	drop := false
+	if ev.HasData {
+		if ev.Done() {
+			a.complete = true
+		}
+		c := a.reader.Read(ev.Data)
+		if c.Has(usage.Content) {
+			a.sel.FirstToken()
+		}
+		a.failed = a.failed || c.Has(usage.Failed)
+		drop = c.Has(usage.UsageOnly)
+		switch string(ev.Name) {
+		case "message_stop", "response.completed", "response.incomplete", "response.failed":
+			a.complete = true
+		default:
+		}
+	}
+	if a.swallow && !drop {
+		a.pending = append(a.pending, ev.Raw...)
+	}
+}
+
+// finish ends the Selection, with the error that ended reading. What usage was reported
+// until then counts in any case. a.mu is held.
+func (a *Answer) finish(err error) {
+	a.over = true
+	whole := errors.Is(err, io.EOF)
+	switch {
+	case a.failed:
+		err = errInAnswer
+	case whole || a.complete:
+		err = a.cause
+	default:
+	}
+	if ids := a.reader.PromptIDs(); ids != nil {
+		a.sel.reported(ids)
+	}
+	if id := a.reader.ResponseID(); id != "" {
+		a.sel.answered(id)
+	}
+	a.sel.end(usageOf(&a.reader), err, false)
+}
+
+// usageOf is what was reported to r.
+func usageOf(r *usage.Reader) Usage {
+	u, known := r.Usage()
+	return Usage{
+		Uncached: u.Uncached, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite,
+		Output: u.Output, Reasoning: u.Reasoning, Known: known, CachedKnown: u.CachedKnown,
+	}
+}

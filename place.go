@@ -1,0 +1,136 @@
+package kvsteer
+
+import (
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/kvsteer/kvsteer/fleet"
+)
+
+// Forward is a request without a prompt that a gateway would send to a worker: a path
+// that is none of an [API]'s. It is read during [Router.Place] only.
+type Forward struct {
+	// HTTP is the request. Its method, URL and header are read, and whether it has a
+	// body, which is not.
+	HTTP *http.Request
+	// Body is the body, if the gateway has it: the model that it names narrows the choice.
+	Body []byte
+	// Among, if not empty, lists the only workers that may serve the request, as in
+	// [Request].
+	Among []string
+	// Allow says whether such requests go to workers at all. Nil means [DefaultForward].
+	Allow func(r *http.Request) bool
+	// Describe, if set, is asked about requests that bring a body or an upgrade, as that
+	// of [TransportOptions].
+	Describe func(r *http.Request, q *Request)
+}
+
+// Placement is a request without a prompt, booked on a worker. Its owner must end it
+// with End; it is not released otherwise. It is safe for concurrent use.
+type Placement struct {
+	router *Router
+	path   string
+	model  string
+	among  []string
+	asked  *Selection // as which the policy is asked, nil if it is not
+
+	mu      sync.Mutex
+	member  *fleet.Member
+	booking *fleet.Booking
+	tried   []*fleet.Member
+}
+
+// Place chooses the least loaded worker for a request without a prompt, of those that
+// serve the model that its body names, and books it there. What brings a body goes only
+// where the policy lets it. The error is an *Error: [CodeNotForwarded] for a path that is
+// not allowed. Place does not block.
+func (r *Router) Place(f *Forward) (*Placement, error) {
+	allow := f.Allow
+	if allow == nil {
+		allow = DefaultForward
+	}
+	switch {
+	case !allow(f.HTTP):
+		return nil, &Error{
+			Code:    CodeNotForwarded,
+			Message: "the path " + quote(f.HTTP.URL.Path) + " is not forwarded to workers",
+		}
+	case r.closed.Load():
+		return nil, &Error{Code: CodeClosed, Message: "the router was closed"}
+	default:
+	}
+	model := modelIn(f.HTTP.Header, f.Body)
+	p := &Placement{
+		router: r, path: f.HTTP.URL.Path, model: model, among: slices.Clone(f.Among), asked: r.question(f, model),
+	}
+	if refused := p.book(); refused != nil {
+		return nil, refused
+	}
+	if p.member == nil {
+		return nil, &Error{Code: CodeNoCandidates, Message: "no healthy worker at the moment", RetryAfter: retrySoon}
+	}
+	return p, nil
+}
+
+func (p *Placement) book() (refused *Error) {
+	p.member, p.booking, refused = p.router.bookFor(p)
+	return refused
+}
+
+// Target returns where to send the request. It has no headers.
+func (p *Placement) Target() Target {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return Target{Worker: p.member.Name(), Instance: p.member.ID(), URL: p.member.URL()}
+}
+
+// Next gives up the worker because of cause, which is reported, and books the request on
+// another one, never one that was tried before. The error is a [CodeUpstream]: nothing is
+// booked any more. Whether a request may be sent twice is for the gateway to know.
+func (p *Placement) Next(cause error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.booking != nil {
+		p.booking.End()
+	}
+	p.member.ReportFailure(cause)
+	last := p.member
+	p.tried = append(p.tried, last)
+	if len(p.tried) >= p.router.opts.maxAttempts {
+		return unreachable(cause)
+	}
+	refused := p.book()
+	if refused != nil || p.member == nil {
+		p.member = last
+		return &Error{Code: CodeUpstream, Message: "no worker could be reached", RetryAfter: retrySoon}
+	}
+	return nil
+}
+
+// Answered says that the worker answered with a status. Bad ones count against its
+// health.
+func (p *Placement) Answered(status int) {
+	if retryable(status) && status != http.StatusTooManyRequests {
+		p.blame(&statusError{status: status})
+	}
+}
+
+func (p *Placement) blame(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.member.ReportFailure(err)
+}
+
+// End releases the request, however it ended. Further calls do nothing.
+func (p *Placement) End() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.booking != nil {
+		p.booking.End()
+	}
+}
+
+func unreachable(err error) *Error {
+	return &Error{Code: CodeUpstream, Message: "the worker could not be reached", Err: err}
+}
