@@ -15,7 +15,7 @@ func (st *state) getattr(v Value, name string) (Value, error) {
 			return a, nil
 		}
 	case *dictType:
-		return &alias{String(name)}, nil
+		return newAlias(String(name))
 	}
 	return nil, nil //nolint:nilnil // no value is the answer
 }
@@ -53,7 +53,7 @@ func (st *state) getitem(v, key Value) (Value, error) {
 			return st.charAt(string(c), key, true)
 		}
 	case *dictType:
-		return &alias{key}, nil
+		return newAlias(key)
 	case *Undefined:
 		return nil, c.fail()
 	}
@@ -159,6 +159,10 @@ func (st *state) attribute(v Value, name string) (Value, error) {
 		return o.attr(st, name)
 	case *dictType:
 		return o.attr(st, name), nil
+	case *alias:
+		if dictNames[name] {
+			return nil, unsupported("an attribute of a types.GenericAlias")
+		}
 	default:
 		return st.objectAttr(v, name), nil
 	}

@@ -104,6 +104,11 @@ func (st *state) equal(l, r Value) (bool, error) {
 	case missing:
 		_, ok := r.(missing)
 		return ok, nil
+	case *alias:
+		if b, ok := r.(*alias); ok {
+			return st.equal(a.key, b.key)
+		}
+		return false, nil
 	default:
 		return l == r, nil
 	}

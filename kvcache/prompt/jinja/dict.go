@@ -181,6 +181,9 @@ func hashKey(v Value) (any, bool) {
 		return v, v.kind == viewValues
 	case *List, *Dict:
 		return nil, false
+	case *alias:
+		k, ok := hashKey(v.key)
+		return aliasKey{k}, ok
 	default:
 		return v, true // by identity
 	}

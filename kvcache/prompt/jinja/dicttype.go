@@ -9,8 +9,22 @@ func (*dictType) typeName() string { return "type" }
 
 // alias is what a class yields for a subscript, dict[key]: it calls as dict does.
 // A template gets one for any attribute that dict doesn't have, and there are
-// templates that live on that.
+// templates that live on that. Its key is a number, a string or None; what iterates
+// it or takes its methods is refused, for that is not the same in all of Python's
+// versions.
 type alias struct{ key Value }
+
+// aliasKey is what an alias hashes as.
+type aliasKey struct{ key any }
+
+func newAlias(key Value) (Value, error) {
+	switch key.(type) {
+	case String, Int, *bigInt, Bool, Float, None:
+		return &alias{key}, nil
+	default:
+		return nil, unsupported("the class dict subscripted by a %s", key.typeName())
+	}
+}
 
 func (*alias) typeName() string { return "types.GenericAlias" }
 

@@ -100,6 +100,8 @@ func (st *state) iter(v Value) (iterator, error) {
 			}
 			return newPair(item, v), true, nil
 		}), nil
+	case *alias:
+		return nil, unsupported("iterating over a types.GenericAlias")
 	default:
 		return nil, raise(typeError, "%s object is not iterable", v.typeName())
 	}
