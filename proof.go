@@ -69,8 +69,10 @@ func (r *Router) auditPrompt(a *attempt, u Usage, ids []uint32) {
 		return
 	}
 	if l := r.opts.logger; l != nil && m.Tipped {
-		l.Warn("kvsteer: prompts are not what the engine takes them for", slog.String("worker", a.computes().target.Worker),
-			slog.String("model", clip(m.Model)), slog.String("mismatch", m.String()))
+		if untold, tell := r.warnings.due("prompts "+m.Engine+" "+m.Model, r.opts.now()); tell {
+			l.Warn("kvsteer: prompts are not what the engine takes them for", slog.String("worker", a.computes().target.Worker),
+				slog.String("model", clip(m.Model)), slog.String("mismatch", m.String()), slog.Int("untold", untold))
+		}
 	}
 	for _, h := range r.opts.hooks.prompt {
 		h.OnPromptMismatch(m)

@@ -31,6 +31,7 @@ type Router struct {
 	index     *kvcache.Index
 	residency *residency
 	proofs    proofs
+	warnings  warnings
 	live      liveSet
 	queue     *queue        // nil: requests don't wait
 	scratch   sync.Pool     // of *evaluation

@@ -86,7 +86,9 @@ func (r *Router) classify(ctx context.Context, s *Selection, req *Request) {
 	var out classify.Result
 	if err := r.opts.classifiers.ClassifyTags(ctx, wanted, in, &out); err != nil {
 		if l := r.opts.logger; l != nil {
-			l.Warn("kvsteer: classifiers failed; their tags are unknown", slog.Any("error", err))
+			if untold, tell := r.warnings.due("classifiers", r.opts.now()); tell {
+				l.Warn("kvsteer: classifiers failed; their tags are unknown", slog.Any("error", err), slog.Int("untold", untold))
+			}
 		}
 		s.unclassified = true
 	}
