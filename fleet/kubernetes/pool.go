@@ -1,0 +1,153 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/dynamic"
+	clientset "k8s.io/client-go/kubernetes"
+
+	"github.com/kvsteer/kvsteer/fleet"
+)
+
+// ErrNoPool: there is no InferencePool of that name. Seen in Fleet.Err: correct the
+// name, or create the pool.
+var ErrNoPool = errors.New("kubernetes: no such InferencePool")
+
+// Pool are the pods of one InferencePool: that of the Gateway API Inference Extension
+// (inference.networking.k8s.io/v1) or KVSteer's own. Client, Objects, Namespace and
+// Name are required. Its fields must not be changed once it is in use; it keeps no
+// state, so that several Fleets may share it.
+//
+// Workers are named as those of [Pods]; their Pool is the pool's name unless something
+// else is said. A pool that is deleted has no workers.
+type Pool struct {
+	// Client reads pods, Objects reads the pool: list and watch for both.
+	Client  clientset.Interface
+	Objects dynamic.Interface
+	// Namespace and Name are the pool's.
+	Namespace, Name string
+	// Own: the pool is KVSteer's, of kvsteer.dev/v1alpha1. Nothing is written to it.
+	Own bool
+
+	Options Options
+}
+
+var _ fleet.Discoverer = (*Pool)(nil)
+
+// Validate reports what is missing or can't be; fleet.New asks it.
+func (d *Pool) Validate() error {
+	switch {
+	case d.Client == nil:
+		return errors.New("kubernetes: Pool.Client is nil; make one with kubernetes.NewForConfig of client-go")
+	case d.Objects == nil:
+		return errors.New("kubernetes: Pool.Objects is nil; make one with dynamic.NewForConfig of client-go")
+	case d.Namespace == "" || d.Name == "":
+		return errors.New("kubernetes: Pool.Namespace and Pool.Name are both required; name the InferencePool")
+	}
+	return d.Options.validate()
+}
+
+// Discover watches the pool and its pods until ctx ends. It returns an error when the
+// API server can't be read from, and when there is no such pool.
+func (d *Pool) Discover(ctx context.Context, set func([]fleet.Worker) error) error {
+	if err := d.Validate(); err != nil {
+		return err
+	}
+	resource := Resource(gatewayGroupVersion(), KindPool)
+	if d.Own {
+		resource = Resource(GroupVersion, KindPool)
+	}
+	seen := false
+	return discover(ctx, &d.Options, set, func(s *session) ([]found, bool, error) {
+		m := s.need("pool", func() *mirror {
+			return s.mirror(objectReader(d.Objects, resource, d.Namespace, d.Name, ""), s.onChange())
+		})
+		if !m.synced.Load() {
+			return nil, false, nil
+		}
+		obj, ok, _ := m.store.GetByKey(d.Namespace + "/" + d.Name)
+		u, isObject := obj.(*unstructured.Unstructured)
+		if !ok || !isObject || u.GetDeletionTimestamp() != nil && len(u.GetFinalizers()) == 0 {
+			// One that was there and was deleted has no workers. One that never was is a
+			// mistake, which must not empty a fleet that other lists fill.
+			return nil, seen, fmt.Errorf("%w: %s %s/%s", ErrNoPool, resource.GroupResource(), d.Namespace, d.Name)
+		}
+		seen = true
+		return d.workers(s, u)
+	})
+}
+
+func (d *Pool) workers(s *session, u *unstructured.Unstructured) ([]found, bool, error) {
+	var spec InferencePoolSpec
+	from := origin{KindPool, u.GetNamespace(), u.GetName()}
+	if err := decode(u, &spec); err != nil {
+		return nil, false, from.problem("spec", err.Error())
+	}
+	if len(spec.Selector.MatchLabels) == 0 {
+		return nil, false, from.problem("spec.selector", "it chooses no pods; give matchLabels")
+	}
+	template := over(&spec.Worker, &d.Options.Template)
+	if template.Pool == "" {
+		template.Pool = d.Name
+	}
+	if field, problem := template.problem(); problem != "" {
+		return nil, false, from.problem("spec.worker."+field, problem)
+	}
+	pods, ready := s.pods(d.Client, []string{d.Namespace}, labels.SelectorFromSet(spec.Selector.MatchLabels).String())
+	if !ready {
+		return nil, false, nil
+	}
+	var list []found
+	for _, pod := range pods {
+		list = append(list, s.workers(pod, template, portsOf(spec.TargetPorts))...)
+	}
+	return list, true, nil
+}
+
+func portsOf(targets []TargetPort) []string {
+	ports := make([]string, len(targets))
+	for i := range targets {
+		ports[i] = strconv.Itoa(targets[i].Number)
+	}
+	return slices.Compact(ports)
+}
+
+// over is what first says, and where it says nothing what second does.
+func over(first, second *Template) *Template {
+	t := *first
+	pick(&t.Scheme, second.Scheme)
+	pick(&t.Path, second.Path)
+	pick(&t.Engine, second.Engine)
+	pick(&t.Class, second.Class)
+	pick(&t.Pool, second.Pool)
+	pick(&t.BlockSize, second.BlockSize)
+	pick(&t.DataParallel, second.DataParallel)
+	pick(&t.Role, second.Role)
+	pick(&t.Speculative, second.Speculative)
+	pick(&t.Draining, second.Draining)
+	if t.EventsPort == 0 && !t.PollEvents { // what is said of events belongs together
+		t.EventsPort, t.ReplayPort, t.EventsTopic, t.PollEvents =
+			second.EventsPort, second.ReplayPort, second.EventsTopic, second.PollEvents
+	}
+	if t.Models == nil {
+		t.Models = second.Models
+	}
+	if t.Labels == nil {
+		t.Labels = second.Labels
+	}
+	return &t
+}
+
+func pick[T comparable](into *T, other T) {
+	var zero T
+	if *into == zero {
+		*into = other
+	}
+}
+

@@ -1,0 +1,115 @@
+package kubernetes
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kvsteer/kvsteer/fleet"
+)
+
+//go:generate go test -run TestManifestsAreCurrent -update-manifests ./internal/crd
+
+// GroupVersion is that of KVSteer's own custom resources.
+var GroupVersion = schema.GroupVersion{Group: "kvsteer.dev", Version: "v1alpha1"} //nolint:gochecknoglobals // as every API package has it
+
+// gatewayGroupVersion is that of the InferencePool of the Gateway API Inference
+// Extension.
+func gatewayGroupVersion() schema.GroupVersion {
+	return schema.GroupVersion{Group: "inference.networking.k8s.io", Version: "v1"}
+}
+
+// The kinds of custom resources. InferencePolicy is the policy package's: its schema
+// is that of policies.
+const (
+	KindPool      = "InferencePool"
+	KindWorkerSet = "InferenceWorkerSet"
+	KindProvider  = "InferenceProvider"
+	KindPolicy    = "InferencePolicy"
+	KindBackend   = "GatewayBackend"
+)
+
+// InferencePoolSpec chooses the pods of a pool. The InferencePool of the Gateway API
+// Inference Extension has the first two fields as well.
+type InferencePoolSpec struct {
+	Selector    Selector     `json:"selector"              doc:"Pods that belong to the pool."`
+	TargetPorts []TargetPort `json:"targetPorts,omitempty" doc:"Ports that engines listen on, one engine a port."      maxItems:"8"`
+	Worker      Template     `json:"worker,omitempty"      doc:"What is said of each worker, unless its pod's annotations say otherwise."`
+}
+
+// InferenceWorkerSetSpec describes workers that are alike: pods, or servers outside of
+// the cluster.
+type InferenceWorkerSetSpec struct {
+	Selector    *Selector      `json:"selector,omitempty"    doc:"Pods that are workers of the set. None if it is left out."`
+	TargetPorts []TargetPort   `json:"targetPorts,omitempty" doc:"Ports that engines in these pods listen on, one engine a port." maxItems:"8"`
+	Worker      Template       `json:"worker,omitempty"      doc:"What is said of each of these pods' workers, unless annotations say otherwise."`
+	Workers     []fleet.Worker `json:"workers,omitempty"     doc:"Workers that are no pods, as in a fleet file: docs/discovery.md." maxItems:"1000"`
+}
+
+// Selector chooses pods by their labels.
+type Selector struct {
+	MatchLabels map[string]string `json:"matchLabels" doc:"Labels that they have, all of them." minProperties:"1"`
+}
+
+// TargetPort is a port of a pod.
+type TargetPort struct {
+	Number int `json:"number" doc:"The port's number." min:"1" max:"65535"`
+}
+
+// InferenceProviderSpec describes an external service. The router does not send
+// requests to providers so far; policies may name them.
+type InferenceProviderSpec struct {
+	URL         string            `json:"url"                   doc:"Base address of its API, without /v1." pattern:"^https?://"`
+	API         string            `json:"api,omitempty"         doc:"The API that it speaks. Default openai." enum:"openai,anthropic"`
+	Models      []ProviderModel   `json:"models,omitempty"      doc:"Models that it serves."`
+	Region      string            `json:"region,omitempty"      doc:"Where it computes; policies can exclude by it."`
+	Labels      map[string]string `json:"labels,omitempty"      doc:"Labels for policies to select by."`
+	Credentials *SecretKey        `json:"credentials,omitempty" doc:"Where its API key is. KVSteer does not read it so far."`
+}
+
+// ProviderModel is a model that a provider serves.
+type ProviderModel struct {
+	Name         string `json:"name"                   doc:"Its name for clients and policies."                       minLength:"1"`
+	UpstreamName string `json:"upstreamName,omitempty" doc:"Its name for the provider, if that is another."`
+}
+
+// SecretKey is one key of a Secret in the same namespace.
+type SecretKey struct {
+	Name string `json:"name" doc:"The Secret's name."       minLength:"1"`
+	Key  string `json:"key"  doc:"The key in it."           minLength:"1"`
+}
+
+// GatewayBackendSpec is what the routes of a gateway refer to.
+type GatewayBackendSpec struct {
+	Ref BackendRef `json:"ref" doc:"What serves the requests: an object in the same namespace."`
+}
+
+// BackendRef names an object in the same namespace.
+type BackendRef struct {
+	Kind string `json:"kind" doc:"Its kind."  enum:"InferencePool,InferenceWorkerSet,InferenceProvider"`
+	Name string `json:"name" doc:"Its name."  minLength:"1"`
+}
+
+// Status is that of each of our custom resources.
+type Status struct {
+	ObservedGeneration int64              `json:"observedGeneration,omitempty" doc:"The generation of the object that the rest is about."`
+	Workers            *int               `json:"workers,omitempty"            doc:"How many workers there are, draining ones among them."`
+	Conditions         []metav1.Condition `json:"conditions,omitempty"         doc:"What is true of the object."`
+}
+
+// Conditions of our custom resources, and their reasons.
+const (
+	// ConditionAccepted: the object is right, and what it says is in force.
+	ConditionAccepted = "Accepted"
+	// ConditionProgrammed: this release acts on what the object says.
+	ConditionProgrammed = "Programmed"
+
+	ReasonAccepted = "Accepted"
+	// ReasonInvalid: the object is wrong; the message says where.
+	ReasonInvalid = "Invalid"
+	// ReasonLastGood: the object is wrong, and what it said before is still in force.
+	ReasonLastGood = "LastGoodVersionInForce"
+	// ReasonUnresolved: what the object refers to does not exist.
+	ReasonUnresolved = "RefNotFound"
+	// ReasonNotSupported: this release has no use for the object.
+	ReasonNotSupported = "NotSupported"
+)
