@@ -95,6 +95,10 @@ e2e-prompt: ## Compare prompts computed locally with those of a real vLLM's: by 
 	@scripts/tokenizer-files.sh
 	$(GO) test -tags e2e -count 1 -v -timeout 60m ./internal/e2e/prompt
 
+.PHONY: e2e-classify
+e2e-classify: ## Ask a real vLLM classifier, a real Presidio and OpenAI's SDK what policy/classify asks them
+	$(GO) test -tags e2e -count 1 -v -timeout 45m ./internal/e2e/classify
+
 .PHONY: e2e-templates
 e2e-templates: ## Compare chat templates of real models, and random ones, with Python's jinja2 in the environment of transformers
 	@bash internal/e2e/vllm/setup.sh >/dev/null

@@ -50,41 +50,40 @@ type textsToJudge struct {
 type moderated struct {
 	Results []struct {
 		Flagged    *bool              `json:"flagged"`
-		Categories map[string]bool    `json:"categories"`
+		Categories map[string]*bool   `json:"categories"` // null of what the model doesn't know
 		Scores     map[string]float64 `json:"category_scores"`
 	} `json:"results"`
 }
 
 // ClassifyMessages implements [MessageClassifier].
 func (m *Moderation) ClassifyMessages(ctx context.Context, messages []Input, out []Result) error {
-	return m.service.batches(messages, out, func(texts []string, out []*Result) error {
+	return m.service.inBatches(ctx, messages, out, func(ctx context.Context, texts []string) ([]Result, error) {
 		var a moderated
 		if err := m.service.post(ctx, textsToJudge{Model: m.model, Input: texts}, &a); err != nil {
-			return err
+			return nil, err
 		}
 		if len(a.Results) != len(texts) {
-			return fmt.Errorf("%w: %d results for %d texts", ErrAnswer, len(a.Results), len(texts))
+			return nil, fmt.Errorf("%w: %d results for %d texts", ErrAnswer, len(a.Results), len(texts))
 		}
+		judged := make([]Result, len(texts))
 		for i := range a.Results {
 			r := &a.Results[i]
 			if r.Flagged == nil {
-				return fmt.Errorf("%w: a result has no verdict", ErrAnswer)
+				return nil, fmt.Errorf("%w: a result has no verdict", ErrAnswer)
 			}
-			var judged Result
-			m.service.absent(&judged)
+			m.service.absent(&judged[i])
 			for k := range m.service.rules {
-				if err := moderate(&judged, &m.service.rules[k], *r.Flagged, r.Categories, r.Scores); err != nil {
-					return err
+				if err := moderate(&judged[i], &m.service.rules[k], *r.Flagged, r.Categories, r.Scores); err != nil {
+					return nil, err
 				}
 			}
-			*out[i] = judged
 		}
-		return nil
+		return judged, nil
 	})
 }
 
 // moderate applies a rule. A category that the service doesn't know can't be absent.
-func moderate(out *Result, r *Rule, flagged bool, categories map[string]bool, scores map[string]float64) error {
+func moderate(out *Result, r *Rule, flagged bool, categories map[string]*bool, scores map[string]float64) error {
 	const verdict = "flagged"
 	switch {
 	case len(r.Labels) == 0 && r.MinScore == 0:
@@ -104,11 +103,11 @@ func moderate(out *Result, r *Rule, flagged bool, categories map[string]bool, sc
 	default:
 		for _, label := range r.Labels {
 			score, scored := scores[label]
-			is, known := categories[label]
+			is, listed := categories[label]
 			switch {
-			case r.MinScore > 0 && !scored, r.MinScore == 0 && !known:
+			case r.MinScore > 0 && !scored, r.MinScore == 0 && !listed, listed && is == nil:
 				return fmt.Errorf("%w: it has no category %q, which a Rule names", ErrAnswer, label)
-			case r.MinScore > 0 && score >= r.MinScore, r.MinScore == 0 && is:
+			case r.MinScore > 0 && score >= r.MinScore, r.MinScore == 0 && *is:
 				found(out, r, label)
 			default:
 			}
@@ -126,15 +125,22 @@ type LabelsOptions struct {
 	// Rules are required, and so are their Labels: classes of the model. MinScore is
 	// the least probability of the class that it settles for.
 	Rules []Rule
+	// Classes, if not empty, are all the classes that the model has. An answer with
+	// another label, or of another number of classes, is then not believed. Without them
+	// a Rule whose Labels the model doesn't have finds nothing for good: nothing in an
+	// answer shows it. A model whose configuration names no classes calls them LABEL_0,
+	// LABEL_1 and so on.
+	Classes []string
 }
 
 // Labels asks an endpoint that gives each text one label, as vLLM's POST /classify
 // does with a sequence classification model, several messages at a time. A text
-// beyond the model's context is cut or refused by the engine: set MaxText so that
-// none is cut. It is safe for concurrent use.
+// beyond the model's context is refused by the engine, and its tags are unknown: set
+// MaxText below that to spare the call. It is safe for concurrent use.
 type Labels struct {
 	service *service
 	model   string
+	classes []string
 }
 
 // NewLabels returns a Labels. The error says what is missing.
@@ -147,8 +153,13 @@ func NewLabels(opts LabelsOptions) (*Labels, error) {
 		if len(r.Labels) == 0 {
 			return nil, fmt.Errorf("classify: the Rule of %q has no Labels, and each text has some label", r.Tag)
 		}
+		for _, name := range r.Labels {
+			if len(opts.Classes) > 0 && !slices.Contains(opts.Classes, name) {
+				return nil, fmt.Errorf("classify: the Rule of %q names the label %q, which is none of the Classes", r.Tag, name)
+			}
+		}
 	}
-	return &Labels{service: s, model: opts.Model}, nil
+	return &Labels{service: s, model: opts.Model, classes: slices.Clone(opts.Classes)}, nil
 }
 
 // Tags implements [Classifier].
@@ -161,40 +172,52 @@ func (l *Labels) Classify(ctx context.Context, in *Input, out *Result) error {
 
 type labelled struct {
 	Data []struct {
-		Index int       `json:"index"`
-		Label string    `json:"label"`
-		Probs []float64 `json:"probs"`
+		Index   int       `json:"index"`
+		Label   string    `json:"label"`
+		Probs   []float64 `json:"probs"`
+		Classes int       `json:"num_classes"`
 	} `json:"data"`
 }
 
 // ClassifyMessages implements [MessageClassifier].
 func (l *Labels) ClassifyMessages(ctx context.Context, messages []Input, out []Result) error {
-	return l.service.batches(messages, out, func(texts []string, out []*Result) error {
+	return l.service.inBatches(ctx, messages, out, func(ctx context.Context, texts []string) ([]Result, error) {
 		var a labelled
 		if err := l.service.post(ctx, textsToJudge{Model: l.model, Input: texts}, &a); err != nil {
-			return err
+			return nil, err
 		}
 		if len(a.Data) != len(texts) {
-			return fmt.Errorf("%w: %d labels for %d texts", ErrAnswer, len(a.Data), len(texts))
+			return nil, fmt.Errorf("%w: %d labels for %d texts", ErrAnswer, len(a.Data), len(texts))
 		}
-		judged := make([]bool, len(texts))
+		judged := make([]Result, len(texts))
 		for _, d := range a.Data {
-			if d.Index < 0 || d.Index >= len(texts) || judged[d.Index] || d.Label == "" {
-				return fmt.Errorf("%w: labels that are of no text, or empty", ErrAnswer)
+			if d.Index < 0 || d.Index >= len(texts) || len(judged[d.Index].Tags) > 0 || d.Label == "" {
+				return nil, fmt.Errorf("%w: labels that are of no text, or empty", ErrAnswer)
 			}
-			judged[d.Index] = true
-			probability := 0.0
-			for _, p := range d.Probs {
-				probability = max(probability, p)
+			if len(l.classes) > 0 && (d.Classes != len(l.classes) || !slices.Contains(l.classes, d.Label)) {
+				return nil, fmt.Errorf("%w: the model has other Classes than it is said to have", ErrAnswer)
 			}
-			l.service.absent(out[d.Index])
+			l.service.absent(&judged[d.Index])
 			for k := range l.service.rules {
-				r := &l.service.rules[k]
-				if slices.Contains(r.Labels, d.Label) && probability >= r.MinScore {
-					found(out[d.Index], r, d.Label)
+				if err := label(&judged[d.Index], &l.service.rules[k], d.Label, d.Probs); err != nil {
+					return nil, err
 				}
 			}
 		}
-		return nil
+		return judged, nil
 	})
+}
+
+// label applies a rule. The probability of the label is the greatest: that is why the
+// service settled for it.
+func label(out *Result, r *Rule, name string, probs []float64) error {
+	switch {
+	case !slices.Contains(r.Labels, name):
+	case r.MinScore > 0 && len(probs) == 0:
+		return fmt.Errorf("%w: a label has no probability, for which a Rule asks", ErrAnswer)
+	case r.MinScore == 0 || slices.Max(probs) >= r.MinScore:
+		found(out, r, name)
+	default:
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package classify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -97,6 +98,7 @@ func (p *Presidio) ClassifyMessages(ctx context.Context, messages []Input, out [
 	if err != nil {
 		return err
 	}
+	var refused error
 	for i := range messages {
 		if has.none || size(messages[i].Parts) > p.service.MaxText {
 			p.service.unknown(&out[i])
@@ -108,7 +110,12 @@ func (p *Presidio) ClassifyMessages(ctx context.Context, messages []Input, out [
 			continue
 		}
 		var entities []entity
-		if err := p.service.post(ctx, textToAnalyze{Text: text, Language: p.language, Entities: has.entities}, &entities); err != nil {
+		err := p.service.post(ctx, textToAnalyze{Text: text, Language: p.language, Entities: has.entities}, &entities)
+		if errors.Is(err, ErrRefused) { // which says nothing of the other messages
+			refused = err
+			continue
+		}
+		if err != nil {
 			return err
 		}
 		if entities == nil { // null, or nothing
@@ -120,7 +127,7 @@ func (p *Presidio) ClassifyMessages(ctx context.Context, messages []Input, out [
 		}
 		p.judge(&out[i], text, starts, entities)
 	}
-	return nil
+	return refused
 }
 
 // recognized asks, the first time, what the analyzer has of the types that rules name.

@@ -31,6 +31,9 @@ var (
 	ErrCooling = errors.New("the service failed repeatedly and is not asked for now")
 	// ErrAnswer: the service answered something else than it should.
 	ErrAnswer = errors.New("the service's answer is not what was expected")
+	// ErrRefused: the service refused a text, asked about it alone. Its tags are unknown,
+	// those of other texts are not. It comes together with [ErrAnswer].
+	ErrRefused = errors.New("it refuses a text, such as one that is longer than it takes: set Endpoint.MaxText, in bytes, below that")
 )
 
 // Endpoint is a service that classifies over HTTP. It is asked once, without
@@ -150,6 +153,11 @@ func (s *service) call(ctx context.Context, method, url string, body []byte, ans
 	return err
 }
 
+// statusesOfRefusal say that there is something about this very text.
+var statusesOfRefusal = [...]int{ //nolint:gochecknoglobals // an immutable table
+	http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity,
+}
+
 // try makes one call. blame: the service is at fault if it failed.
 func (s *service) try(req *http.Request, answer any) (err error, blame bool) { //nolint:revive // the blame is of the error
 	if s.Header != nil {
@@ -165,6 +173,8 @@ func (s *service) try(req *http.Request, answer any) (err error, blame bool) { /
 	switch {
 	case err != nil:
 		return withoutURL(err), !errors.Is(req.Context().Err(), context.Canceled)
+	case slices.Contains(statusesOfRefusal[:], resp.StatusCode):
+		return fmt.Errorf("%w: status %d: %w", ErrAnswer, resp.StatusCode, ErrRefused), false
 	case resp.StatusCode != http.StatusOK:
 		const ours = 4 // of a status in the 400s
 		return fmt.Errorf("%w: status %d", ErrAnswer, resp.StatusCode),
@@ -259,35 +269,4 @@ func size(parts []Part) int {
 		n += len(parts[i].Text)
 	}
 	return n
-}
-
-// batches calls ask with as many messages at a time as one call may hold.
-func (s *service) batches(messages []Input, out []Result, ask func(texts []string, out []*Result) error) error {
-	const most = 32 // texts that OpenAI's endpoint takes at once
-	var texts []string
-	var results []*Result
-	bytes := 0
-	flush := func() error {
-		if len(texts) == 0 {
-			return nil
-		}
-		err := ask(texts, results)
-		texts, results, bytes = nil, nil, 0
-		return err
-	}
-	for i := range messages {
-		n := size(messages[i].Parts)
-		if n > s.MaxText {
-			s.unknown(&out[i])
-			continue
-		}
-		if len(texts) == most || bytes+n > s.MaxText {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
-		text, _ := joined(messages[i].Parts)
-		texts, results, bytes = append(texts, text), append(results, &out[i]), bytes+n
-	}
-	return flush()
 }

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,20 +16,50 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kvsteer/kvsteer/internal/fakejudge"
 	"github.com/kvsteer/kvsteer/policy"
 )
+
+// fake is a fake service at work. Each request to it has what an Endpoint was told to send.
+func fake(t *testing.T, path string, service http.Handler) Endpoint {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer key-55" || r.URL.Query().Get("key") != "hidden" {
+			t.Errorf("%s with %v", r.URL, r.Header)
+		}
+		service.ServeHTTP(w, r)
+	}))
+	t.Cleanup(srv.Close)
+	return Endpoint{URL: srv.URL + path + "?key=hidden", Client: srv.Client(), Header: http.Header{"Authorization": {"Bearer key-55"}}}
+}
+
+// record has f see each request's texts before the service does.
+func record(t *testing.T, service http.Handler, f func(texts []string)) http.Handler {
+	t.Helper()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		var asked map[string]any
+		if err != nil || json.Unmarshal(body, &asked) != nil {
+			t.Errorf("asked: %v, %s", err, body)
+		}
+		f(texts(asked))
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		service.ServeHTTP(w, r)
+	})
+}
+
+// bad is the fake of a moderation by one word.
+var bad = fakejudge.Moderation{Score: func(text string) map[string]float64 {
+	if strings.Contains(text, "bad") {
+		return map[string]float64{"hate": 0.8, "violence": 0.01}
+	}
+	return map[string]float64{"hate": 0.1}
+}}
 
 // served is a service that answers by a function, and what it was asked.
 func served(t *testing.T, answer func(asked map[string]any) (status int, body string)) Endpoint {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet && r.URL.Path == "/supportedentities" {
-			if r.URL.Query().Get("key") != "hidden" {
-				w.WriteHeader(http.StatusForbidden)
-			}
-			_, _ = io.WriteString(w, `["PERSON","EMAIL_ADDRESS"]`)
-			return
-		}
 		var asked map[string]any
 		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
 			t.Errorf("asked: %v", err)
@@ -86,13 +116,7 @@ func moderationOf(texts []string) string {
 func TestModeration(t *testing.T) {
 	t.Parallel()
 	var calls [][]string
-	e := served(t, func(asked map[string]any) (int, string) {
-		if asked["model"] != "omni" {
-			t.Errorf("model %v", asked["model"])
-		}
-		calls = append(calls, texts(asked))
-		return http.StatusOK, moderationOf(texts(asked))
-	})
+	e := fake(t, "/v1/moderations", record(t, bad, func(texts []string) { calls = append(calls, texts) }))
 	m, err := NewModeration(ModerationOptions{Endpoint: e, Model: "omni", Rules: []Rule{
 		{Tag: "flagged"}, {Tag: "hate", Labels: []string{"hate", "violence"}}, {Tag: "sure", Labels: []string{"hate"}, MinScore: 0.9}, {Tag: "some", MinScore: 0.5},
 	}})
@@ -114,45 +138,67 @@ func TestModeration(t *testing.T) {
 	require.Equal(t, policy.TagAbsent, direct.State("flagged"))
 }
 
+// A model that doesn't know a category says null of it, and 0 of its score.
+func TestModerationByAModelWithoutTheCategory(t *testing.T) {
+	t.Parallel()
+	for _, older := range []bool{false, true} {
+		e := fake(t, "/v1/moderations", fakejudge.Moderation{Older: older})
+		for _, rule := range []Rule{{Tag: "x", Labels: []string{"illicit"}}, {Tag: "x", Labels: []string{"hate", "illicit/violent"}, MinScore: 0.4}} {
+			m, err := NewModeration(ModerationOptions{Endpoint: e, Rules: []Rule{rule}})
+			require.NoError(t, err)
+			var out Result
+			err = m.Classify(t.Context(), conversation("fine"), &out)
+			if older {
+				require.ErrorIs(t, err, ErrAnswer)
+				require.ErrorContains(t, err, "illicit")
+				require.Equal(t, policy.TagUnknown, out.State("x"))
+				continue
+			}
+			require.NoError(t, err)
+			require.Equal(t, policy.TagAbsent, out.State("x"))
+		}
+	}
+}
+
 func TestModerationInBatches(t *testing.T) {
 	t.Parallel()
 	var sizes []int
-	e := served(t, func(asked map[string]any) (int, string) {
-		sizes = append(sizes, len(texts(asked)))
-		return http.StatusOK, moderationOf(texts(asked))
-	})
+	limited := bad
+	limited.Most = 32
+	e := fake(t, "/v1/moderations", record(t, limited, func(texts []string) { sizes = append(sizes, len(texts)) }))
 	e.MaxText = 100
 	m, err := NewModeration(ModerationOptions{Endpoint: e, Rules: []Rule{{Tag: "flagged"}}})
 	require.NoError(t, err)
-	in := conversation(strings.Repeat("a", 200), strings.Repeat("b", 60), strings.Repeat("c", 60))
+	in := conversation(strings.Repeat("a", 200), strings.Repeat("b", 60), strings.Repeat("c", 60), "", " \n")
 	for range 40 {
 		in.AddText("user", "d")
 	}
 	var out Result
 	require.NoError(t, m.Classify(t.Context(), in, &out))
-	require.Equal(t, []int{1, 20, 21}, sizes)
+	require.Equal(t, []int{1, 20, 21}, sizes, "what is blank is not asked about")
 	require.Equal(t, policy.TagUnknown, out.State("flagged"), "one was too long to ask")
 }
 
+// coded is the fake of a classifier by one word, and of another by which it is not sure.
+var coded = fakejudge.Labels{Model: "m", Names: []string{"chat", "code"}, Context: 100, Probs: func(text string) []float64 {
+	code := 0.1
+	if strings.Contains(text, "func") {
+		code = 0.9
+	}
+	if strings.Contains(text, "maybe") {
+		code = 0.55
+	}
+	return []float64{1 - code, code}
+}}
+
 func TestLabels(t *testing.T) {
 	t.Parallel()
-	e := served(t, func(asked map[string]any) (int, string) {
-		var data []string
-		for i, text := range slices.Backward(texts(asked)) { // in any order
-			label, probability := "chat", 0.9
-			if strings.Contains(text, "func") {
-				label = "code"
-			}
-			if strings.Contains(text, "maybe") {
-				probability = 0.55
-			}
-			data = append(data, fmt.Sprintf(`{"index":%d,"label":%q,"probs":[%v,%v],"num_classes":2}`, i, label, 1-probability, probability))
-		}
-		return http.StatusOK, `{"object":"list","data":[` + strings.Join(data, ",") + `]}`
-	})
+	e := fake(t, "/classify", coded)
 	l, err := NewLabels(LabelsOptions{Endpoint: e, Model: "m", Rules: []Rule{{Tag: "code", Labels: []string{"code"}, MinScore: 0.7}}})
 	require.NoError(t, err)
-	for text, want := range map[string]policy.TagState{"hello": policy.TagAbsent, "func main": policy.TagPresent, "maybe func": policy.TagAbsent} {
+	for text, want := range map[string]policy.TagState{
+		"hello": policy.TagAbsent, "func main": policy.TagPresent, "maybe func": policy.TagAbsent, "": policy.TagAbsent,
+	} {
 		var out Result
 		require.NoError(t, l.Classify(t.Context(), conversation("hi", text), &out))
 		require.Equal(t, want, out.State("code"), text)
@@ -161,21 +207,58 @@ func TestLabels(t *testing.T) {
 	require.Error(t, err)
 }
 
+// A rule for a class that the model doesn't have would be absent for good.
+func TestLabelsOfAnotherModel(t *testing.T) {
+	t.Parallel()
+	e := fake(t, "/classify", coded)
+	for _, tt := range []struct {
+		classes  []string
+		believed bool
+	}{
+		{nil, true}, {[]string{"code", "chat"}, true}, {[]string{"code", "talk"}, false}, {[]string{"code", "chat", "talk"}, false}, {[]string{"code"}, false},
+	} {
+		l, err := NewLabels(LabelsOptions{Endpoint: e, Classes: tt.classes, Rules: []Rule{{Tag: "code", Labels: []string{"code"}}}})
+		require.NoError(t, err)
+		var out Result
+		err = l.Classify(t.Context(), conversation("hi"), &out)
+		if tt.believed {
+			require.NoError(t, err)
+			require.Equal(t, policy.TagAbsent, out.State("code"))
+			continue
+		}
+		require.ErrorIs(t, err, ErrAnswer, tt.classes)
+		require.Equal(t, policy.TagUnknown, out.State("code"))
+	}
+	_, err := NewLabels(LabelsOptions{Endpoint: e, Classes: []string{"LABEL_0", "LABEL_1"}, Rules: []Rule{{Tag: "code", Labels: []string{"code"}}}})
+	require.ErrorContains(t, err, `"code"`)
+}
+
+// Labels may come in any order.
+func TestLabelsByTheirIndex(t *testing.T) {
+	t.Parallel()
+	e := served(t, func(map[string]any) (int, string) {
+		return http.StatusOK, `{"data":[{"index":1,"label":"chat","probs":[0.6]},{"index":0,"label":"code","probs":[0.9]}]}`
+	})
+	l, err := NewLabels(LabelsOptions{Endpoint: e, Rules: []Rule{{Tag: "code", Labels: []string{"code"}}}})
+	require.NoError(t, err)
+	results := make([]Result, 2)
+	in := conversation("x", "y")
+	require.NoError(t, l.ClassifyMessages(t.Context(), []Input{{Parts: in.Parts[:1]}, {Parts: in.Parts[1:]}}, results))
+	require.Equal(t, policy.TagPresent, results[0].State("code"))
+	require.Equal(t, policy.TagAbsent, results[1].State("code"))
+}
+
 func TestPresidio(t *testing.T) {
 	t.Parallel()
-	e := served(t, func(asked map[string]any) (int, string) {
-		if asked["language"] != "de" {
-			t.Errorf("language %v", asked["language"])
-		}
-		text, _ := asked["text"].(string)
-		var found []string
+	e := fake(t, "/analyze", fakejudge.Presidio{Language: "de", Entities: []string{"PERSON"}, Find: func(text string) []fakejudge.Entity {
+		var found []fakejudge.Entity
 		for i, r := range []rune(text) {
 			if r == 'Ä' {
-				found = append([]string{fmt.Sprintf(`{"entity_type":"PERSON","start":%d,"end":%d,"score":0.85}`, i, i+1)}, found...)
+				found = append([]fakejudge.Entity{{Type: "PERSON", Start: i, End: i + 1, Score: 0.85}}, found...)
 			}
 		}
-		return http.StatusOK, "[" + strings.Join(found, ",") + "]"
-	})
+		return found
+	}})
 	p, err := NewPresidio(PresidioOptions{Endpoint: e, Language: "de", Rules: []Rule{{Tag: "names", Labels: []string{"PERSON"}, MinScore: 0.5}, {Tag: "sure", MinScore: 0.9}}})
 	require.NoError(t, err)
 	in := conversation("nobody", "öÄ and Ä")
@@ -191,16 +274,14 @@ func TestPresidio(t *testing.T) {
 func TestPresidioKnowsWhatIsNotLookedFor(t *testing.T) {
 	t.Parallel()
 	calls := 0
-	e := served(t, func(asked map[string]any) (int, string) {
+	service := fakejudge.Presidio{Language: "en", Entities: []string{"PERSON", "EMAIL_ADDRESS"}, Find: func(text string) []fakejudge.Entity {
 		calls++
-		if fmt.Sprint(asked["entities"]) != "[PERSON EMAIL_ADDRESS]" {
-			t.Errorf("entities %v", asked["entities"])
+		if strings.Contains(text, "Mara") {
+			return []fakejudge.Entity{{Type: "PERSON", End: 4, Score: 0.9}}
 		}
-		if strings.Contains(fmt.Sprint(asked["text"]), "Mara") {
-			return http.StatusOK, `[{"entity_type":"PERSON","start":0,"end":4,"score":0.9}]`
-		}
-		return http.StatusOK, "[]"
-	})
+		return nil
+	}}
+	e := fake(t, "/analyze", service)
 	rules := []Rule{{Tag: "who", Labels: []string{"PERSON"}}, {Tag: "pii", Labels: []string{"PERSON", "NRP", "EMAIL_ADDRESS"}}}
 	p, err := NewPresidio(PresidioOptions{Endpoint: e, Rules: rules})
 	require.NoError(t, err)
@@ -221,8 +302,7 @@ func TestPresidioKnowsWhatIsNotLookedFor(t *testing.T) {
 	require.NoError(t, none.Classify(t.Context(), conversation("nobody"), &out))
 	require.Equal(t, policy.TagUnknown, out.State("odd"))
 
-	e.URL = strings.Replace(e.URL, "key=hidden", "key=other", 1) // where the list can't be had
-	blind, err := NewPresidio(PresidioOptions{Endpoint: e, Rules: rules})
+	blind, err := NewPresidio(PresidioOptions{Endpoint: e, Language: "xx", Rules: rules}) // which it does not have
 	require.NoError(t, err)
 	out.Reset()
 	require.Error(t, blind.Classify(t.Context(), conversation("nobody"), &out))
@@ -274,12 +354,20 @@ func TestAnswersThatAreNone(t *testing.T) {
 		require.ErrorIs(t, p.Classify(t.Context(), conversation("text"), &out), ErrAnswer, body)
 		require.Equal(t, policy.TagUnknown, out.State("x"))
 	}
-	for _, body := range []string{`{"data":[{"index":1,"label":"a"}]}`, `{"data":[{"index":0}]}`, `{"data":[]}`} {
+	for _, body := range []string{
+		`{"data":[{"index":1,"label":"a","probs":[1]},{"index":2,"label":"b","probs":[1]}]}`, `{"data":[{"index":0,"label":"b","probs":[1]},{"index":0,"label":"b","probs":[1]}]}`,
+		`{"data":[{"index":0,"label":"b"},{"index":1}]}`, `{"data":[{"index":0,"label":"b"},{"index":1,"label":null}]}`, `{"data":[]}`, `{"data":[{"index":0,"label":"b"}]}`,
+		`{"data":[{"index":0,"label":"b"},{"index":1,"label":"a"}]}`, // no probability, for which the rule asks
+	} {
 		e := served(t, func(map[string]any) (int, string) { return 200, body })
-		l, err := NewLabels(LabelsOptions{Endpoint: e, Rules: []Rule{{Tag: "x", Labels: []string{"a"}}}})
+		l, err := NewLabels(LabelsOptions{Endpoint: e, Rules: []Rule{{Tag: "x", Labels: []string{"a"}, MinScore: 0.1}}})
 		require.NoError(t, err)
-		var out Result
-		require.ErrorIs(t, l.Classify(t.Context(), conversation("text"), &out), ErrAnswer, body)
+		results := make([]Result, 2)
+		in := conversation("text", "another")
+		require.ErrorIs(t, l.ClassifyMessages(t.Context(), []Input{{Parts: in.Parts[:1]}, {Parts: in.Parts[1:]}}, results), ErrAnswer, body)
+		for i := range results {
+			require.Empty(t, results[i].Tags, "nothing of an answer that is wrong is believed: %s", body)
+		}
 	}
 }
 
@@ -370,41 +458,6 @@ func TestServicesHeedTheirDeadline(t *testing.T) {
 }
 
 var errTest = errors.New("test")
-
-func TestHeader(t *testing.T) {
-	t.Parallel()
-	h := NewHeader("", "pii", "legal")
-	require.Equal(t, []string{"pii", "legal"}, h.Tags())
-	const p, a, u = policy.TagPresent, policy.TagAbsent, policy.TagUnknown
-	tests := []struct {
-		name   string
-		header http.Header
-		pii    policy.TagState
-		legal  policy.TagState
-		fails  bool
-	}{
-		{"not trusted", nil, u, u, false},
-		{"no header", http.Header{}, u, u, false},
-		{"both", http.Header{HeaderTags: {"pii=absent, legal=present"}}, a, p, false},
-		{"one", http.Header{HeaderTags: {" pii = present ,"}}, p, u, false},
-		{"two lines", http.Header{HeaderTags: {"pii=absent", "legal=absent,other=present"}}, a, a, false},
-		{"twice", http.Header{HeaderTags: {"pii=absent", "pii=present"}}, p, u, false},
-		{"twice, unknown", http.Header{HeaderTags: {"pii=absent,pii=unknown"}}, u, u, false},
-		{"no state", http.Header{HeaderTags: {"pii=absent, legal"}}, u, u, true},
-		{"no such state", http.Header{HeaderTags: {"pii=absent, legal=yes"}}, u, u, true},
-	}
-	set := newSet(t, members(h))
-	for _, tt := range tests {
-		in := said("text")
-		in.Gaps = GapImage // whoever wrote the header has seen it
-		in.TrustedHeader = tt.header
-		var out Result
-		err := set.Classify(t.Context(), in, &out)
-		require.Equal(t, tt.fails, err != nil, tt.name)
-		require.Equal(t, tt.pii, out.State("pii"), tt.name)
-		require.Equal(t, tt.legal, out.State("legal"), tt.name)
-	}
-}
 
 func TestFuncMayFail(t *testing.T) {
 	t.Parallel()
