@@ -6,6 +6,7 @@ require (
 	github.com/caddyserver/caddy/v2 v2.11.9
 	github.com/dustin/go-humanize v1.1.0
 	github.com/kvsteer/kvsteer v0.0.0
+	github.com/stretchr/testify v1.12.1
 	go.uber.org/zap v1.28.0
 )
 

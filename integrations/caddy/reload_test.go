@@ -1,0 +1,274 @@
+package kvsteercaddy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer/fleet/fleettest"
+)
+
+// rooms are the routers there are.
+func rooms() (all []*routerRoom) {
+	routers.Range(func(_, v any) bool {
+		all = append(all, v.(*routerRoom))
+		return true
+	})
+	return all
+}
+
+// A router outlives reloads that leave its configuration as it is, also where other
+// options of the handler change; handlers with equal ones share it.
+func TestReloadKeepsTheRouter(t *testing.T) {
+	r := newRig(t, fleettest.Config{})
+	r.load(plain)
+	before := rooms()
+	require.Len(t, before, 1)
+	for i := range 5 {
+		r.load(fmt.Sprintf("@a path /a/*\nkvsteer @a {\n fleet DIR/fleet.yaml\n tenant %d\n}\nkvsteer {\n fleet DIR/fleet.yaml\n idle_timeout %dm\n}", i, i+1))
+		require.Equal(t, http.StatusOK, r.ask("hi").status)
+		require.Equal(t, before, rooms())
+	}
+	lingering.hurry()
+	require.Equal(t, before, rooms(), "it is in use")
+	n, _ := routers.References(before[0].key)
+	require.Equal(t, 2, n)
+}
+
+// A changed router leaves the fleet as it is, and what was learned; requests of the old
+// one go on to their end, and then it is closed. The log goes where the latest
+// configuration says.
+func TestReloadChangesTheRouter(t *testing.T) {
+	r := newRig(t, fleettest.Config{})
+	r.load(plain)
+	old := rooms()[0]
+	r.engines[0].Faults().Hang(fleettest.HangMidStream)
+	resp, from := r.stream(t.Context(), "hi")
+
+	r.load("kvsteer {\n fleet DIR/fleet.yaml\n max_attempts 2\n}")
+	require.Len(t, rooms(), 2)
+	lingering.hurry()
+	require.Len(t, rooms(), 2, "a request uses it")
+	for _, room := range rooms() {
+		require.Same(t, old.fleet, room.fleet)
+	}
+	require.Equal(t, 1, old.router.InFlight())
+	r.write("fleet.yaml", "workers: []\nother: 1\n")
+	r.logged(`has no key \"other\"`)
+
+	r.engines[0].Faults().Clear()
+	rest, err := io.ReadAll(from)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Contains(t, string(rest), "[DONE]")
+	require.Eventually(t, func() bool { return len(rooms()) == 1 }, patience, moment)
+	require.NotSame(t, old, rooms()[0])
+	require.Equal(t, http.StatusOK, r.ask("hi").status)
+}
+
+// A request that comes on a connection of the old configuration, after that was cleaned
+// up, is served.
+func TestLateRequest(t *testing.T) {
+	r := newRig(t, fleettest.Config{})
+	r.load(plain)
+	module, err := caddy.GetModule("http.handlers.kvsteer")
+	require.NoError(t, err)
+	h := module.New().(*Handler)
+	h.Fleet = r.path("fleet.yaml")
+	h.MaxAttempts = 2 // a router of its own
+	ctx, cancel := caddy.NewContext(caddy.Context{Context: t.Context()})
+	defer cancel()
+	require.NoError(t, h.Provision(ctx))
+	require.NoError(t, h.Validate())
+	ask := func() int {
+		w := httptest.NewRecorder()
+		q := httptest.NewRequest(http.MethodPost, chatPath, strings.NewReader(chat("hi", false)))
+		q.Header.Set("Content-Type", "application/json")
+		require.NoError(t, h.ServeHTTP(w, q, nil))
+		return w.Code
+	}
+	require.Equal(t, http.StatusOK, ask())
+	require.NoError(t, h.Cleanup())
+	require.NoError(t, h.Cleanup())
+	require.Equal(t, http.StatusOK, ask())
+	lingering.hurry()
+	require.Equal(t, http.StatusServiceUnavailable, ask(), "but not for ever")
+	require.Len(t, rooms(), 1)
+}
+
+// What is wrong with what a configuration names is said with its place, the
+// configuration is refused, nothing of it is left, and the one before goes on.
+func TestRefusedConfigurations(t *testing.T) {
+	r := newRig(t, fleettest.Config{})
+	r.load(plain)
+	before := rooms()
+	r.write("bad-fleet.yaml", "workers:\n  - name: a\n    ulr: x\n")
+	r.write("bad-rules.yaml", "apiVersion: kvsteer.dev/v1alpha1\nkind: InferencePolicy\nmetadata: {name: x}\nspec:\n  rules:\n  - {name: a, mtches: []}\n")
+	cases := map[string]struct{ options, want string }{
+		"fleet file":       {"fleet DIR/bad-fleet.yaml", `bad-fleet.yaml: 3:5: a worker has no key "ulr"; did you mean "url"?`},
+		"no fleet file":    {"fleet DIR/none.yaml", "fleet: stat DIR/none.yaml: no such file"},
+		"policy file":      {"fleet DIR/fleet.yaml\n policy DIR/bad-rules.yaml", `policy: DIR/bad-rules.yaml:6:`},
+		"no policy file":   {"fleet DIR/fleet.yaml\n policy DIR/none", "policy: "},
+		"no models":        {"fleet DIR/fleet.yaml\n model m DIR", "model: "},
+		"record":           {"fleet DIR/fleet.yaml\n record DIR", "record: "},
+		"no placeholder":   {"fleet {env.KVSTEER_NOT_SET}", "fleet: "},
+		"worker's address": {"worker a ftp://x", `a`},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			err := caddy.Load(r.config("kvsteer {\n "+c.options+"\n}"), true)
+			require.ErrorContains(t, err, strings.ReplaceAll(c.want, "DIR", r.dir))
+			require.ErrorContains(t, err, "http.handlers.kvsteer")
+			lingering.hurry()
+			require.Equal(t, before, rooms())
+			require.Equal(t, http.StatusOK, r.ask("hi").status)
+		})
+	}
+	config := strings.Replace(string(r.config(plain)), `"fleet":`, `"flet":`, 1)
+	require.ErrorContains(t, caddy.Load([]byte(config), true), `kvsteer has no option "flet"; did you mean "fleet"?`)
+
+	// A file that is wrong by now keeps the configuration that is in force from being
+	// loaded again, as it would keep Caddy from starting.
+	good := r.path("fleet.yaml")
+	r.write("fleet.yaml", "workers: 3\n")
+	require.ErrorContains(t, caddy.Load(r.config(plain), true), good+": 1:10: ")
+	require.Equal(t, http.StatusOK, r.ask("hi").status)
+}
+
+// What caddy validate does: everything is opened, and nothing is left.
+func TestValidateLeavesNothing(t *testing.T) {
+	r := newRig(t, fleettest.Config{})
+	var config caddy.Config
+	require.NoError(t, caddy.StrictUnmarshalJSON(r.config(plain), &config))
+	require.NoError(t, caddy.Validate(&config))
+	lingering.hurry()
+	require.Empty(t, rooms())
+}
+
+// A configuration is loaded though no worker is ready, after a while.
+func TestLoadsWithoutWorkers(t *testing.T) {
+	r := newRig(t)
+	r.load("kvsteer {\n worker w0 http://127.0.0.1:1\n ready_timeout 50ms\n}")
+	r.logged("no worker can take requests yet")
+	got := r.ask("hi")
+	require.Contains(t, []int{http.StatusServiceUnavailable, http.StatusNotFound}, got.status)
+	require.Equal(t, http.StatusServiceUnavailable, r.send(http.MethodGet, "/healthz", "").status)
+	require.Equal(t, http.StatusServiceUnavailable, r.send(http.MethodHead, "/healthz", "").status)
+	require.Contains(t, fmt.Sprint(r.status()[0].Workers[0].Problem), "127.0.0.1:1")
+}
+
+// Requests wait for a worker as long as the queue allows, and no longer.
+func TestQueue(t *testing.T) {
+	r := newRig(t, fleettest.Config{})
+	r.load("kvsteer {\n fleet DIR/fleet.yaml\n queue {\n max_wait 300ms\n }\n}")
+	r.engines[0].Faults().Hang(fleettest.HangBeforeHeaders)
+	var wg sync.WaitGroup
+	wg.Go(func() { r.send(http.MethodPost, chatPath, chat("first", true)) }) // a stream's prompt is computed until its first token
+	require.Eventually(t, func() bool { return r.status()[0].InFlight == 1 }, patience, moment)
+	late := r.ask("second")
+	require.Equal(t, http.StatusServiceUnavailable, late.status, late.body)
+	require.NotEmpty(t, late.header.Get("Retry-After"))
+	require.Contains(t, late.body, "saturated")
+	r.engines[0].Faults().Clear()
+	wg.Wait()
+	require.Equal(t, http.StatusOK, r.ask("third").status)
+	r.idle()
+}
+
+func TestStatus(t *testing.T) {
+	r := newRig(t, fleettest.Config{})
+	r.load("respond 204")
+	show := func(method string) (string, error) {
+		w := httptest.NewRecorder()
+		err := serveStatus(w, httptest.NewRequest(method, "/kvsteer/status", http.NoBody))
+		return w.Body.String(), err
+	}
+	text, err := show(http.MethodGet)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"routers":[]}`, text)
+	r.load(plain)
+	text, err = show(http.MethodGet)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"routers":[{"fleet":"`+r.path("fleet.yaml")+`","in_flight":0,"waiting":0,"workers":[
+		{"name":"w0","url":"`+r.engines[0].URL()+`","routable":true,"models":["m"],"in_flight":0}]}]}`, text)
+	_, err = show(http.MethodPost)
+	var api caddy.APIError
+	require.ErrorAs(t, err, &api)
+	require.Equal(t, http.StatusMethodNotAllowed, api.HTTPStatus)
+}
+
+// What is logged goes to the latest logger that is there, with all that was added to it.
+func TestSink(t *testing.T) {
+	var a, b strings.Builder
+	text := func(w io.Writer) slog.Handler {
+		return slog.NewTextHandler(w, &slog.HandlerOptions{ReplaceAttr: func(_ []string, at slog.Attr) slog.Attr {
+			if at.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return at
+		}})
+	}
+	s := newSink(text(&a))
+	log := s.logger().With("x", 1).WithGroup("g").With("y", 2)
+	popA := s.push(text(&a))
+	popB := s.push(text(&b))
+	log.Info("to b", "z", 3)
+	popB()
+	log.Debug("nowhere")
+	log.Info("to a")
+	popA()
+	log.Info("to a still")
+	require.Equal(t, "level=INFO msg=\"to b\" x=1 g.y=2 g.z=3\n", b.String())
+	require.Equal(t, "level=INFO msg=\"to a\" x=1 g.y=2\nlevel=INFO msg=\"to a still\" x=1 g.y=2\n", a.String())
+}
+
+// Whatever the order, what is used is let go of once, after the last user.
+func TestUsers(t *testing.T) {
+	failure := errors.New("does not close")
+	var ended int
+	var told error
+	fresh := func() *users {
+		ended, told = 0, nil
+		return &users{last: func() error { ended++; return failure }, failed: func(err error) { told = err }}
+	}
+	u := fresh()
+	require.ErrorIs(t, u.retire(false), failure, "nobody is there")
+	require.NoError(t, u.retire(false))
+	u.enter()
+	u.leave()
+	require.Equal(t, 1, ended)
+
+	u = fresh()
+	u.enter()
+	require.NoError(t, u.retire(false))
+	require.Zero(t, ended)
+	u.leave()
+	require.Equal(t, 1, ended)
+	require.ErrorIs(t, told, failure)
+
+	u = fresh()
+	u.linger = time.Hour
+	require.NoError(t, u.retire(false))
+	require.Zero(t, ended)
+	other := &users{last: func() error { return nil }}
+	require.NoError(t, other.retire(true), "the process ends")
+	require.Equal(t, 1, ended)
+
+	u = fresh()
+	u.linger = time.Nanosecond
+	done := make(chan struct{})
+	u.failed = func(error) { close(done) }
+	require.NoError(t, u.retire(false))
+	<-done
+	require.Equal(t, 1, ended)
+}
