@@ -120,12 +120,27 @@ type answer struct {
 
 func (r *rig) send(method, path, body string, header ...string) answer {
 	r.t.Helper()
-	resp, err := r.client.Do(r.request(r.t.Context(), method, path, body, header...))
-	require.NoError(r.t, err)
+	resp := r.do(func() *http.Request { return r.request(r.t.Context(), method, path, body, header...) })
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	require.NoError(r.t, err)
 	return answer{resp.StatusCode, resp.Header, string(text)}
+}
+
+// do sends a request, again if the connection was closed before anything came: as Caddy
+// reloads it closes some that it has just accepted, whatever the site is made of.
+func (r *rig) do(request func() *http.Request) *http.Response {
+	r.t.Helper()
+	for range 100 {
+		resp, err := r.client.Do(request())
+		if err == nil {
+			return resp
+		}
+		require.NoError(r.t, r.t.Context().Err())
+		r.t.Log("connection closed:", err)
+	}
+	require.Fail(r.t, "Caddy does not answer")
+	return nil
 }
 
 func (r *rig) request(ctx context.Context, method, path, body string, header ...string) *http.Request {
@@ -158,8 +173,7 @@ func (r *rig) ask(text string, header ...string) answer {
 // stream begins a stream and reads its first line.
 func (r *rig) stream(ctx context.Context, text string) (*http.Response, *bufio.Reader) {
 	r.t.Helper()
-	resp, err := r.client.Do(r.request(ctx, http.MethodPost, chatPath, chat(text, true)))
-	require.NoError(r.t, err)
+	resp := r.do(func() *http.Request { return r.request(ctx, http.MethodPost, chatPath, chat(text, true)) })
 	require.Equal(r.t, http.StatusOK, resp.StatusCode)
 	from := bufio.NewReader(resp.Body)
 	line, err := from.ReadString('\n')
