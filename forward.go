@@ -70,8 +70,8 @@ func (t *Transport) byLoad(req *http.Request) (*http.Response, error) {
 			p.blame(err)
 			return nil, unreachable(err)
 		}
-		if err = p.Next(err); err != nil {
-			return nil, err
+		if again := p.Next(err); again != nil {
+			return nil, again
 		}
 		if req.GetBody != nil {
 			body, err := req.GetBody()

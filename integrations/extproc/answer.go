@@ -1,0 +1,152 @@
+package extproc
+
+import (
+	"errors"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strconv"
+	"strings"
+
+	procv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/protobuf/types/known/structpb"
+)
+
+// errLocal is why a request ends that Envoy answered itself, for a reason that is not the
+// worker's.
+var errLocal = errors.New("extproc: Envoy answered the request itself")
+
+// Attributes of Envoy that tell more of an answer, if response_attributes lists them.
+const (
+	attrAddress = "upstream.address"
+	attrDetails = "response.code_details"
+)
+
+func (x *exchange) answerHeaders(msg *extprocv3.ProcessingRequest, h *extprocv3.HttpHeaders) error {
+	if x.answered {
+		return x.srv.malformed("the answer's headers came twice")
+	}
+	x.answered = true
+	if x.phase != decided {
+		x.phase, x.body = over, nil // Envoy answers without having asked, or waited, for us
+	}
+	status, header := 0, http.Header{}
+	for _, kv := range h.GetHeaders().GetHeaders() {
+		if kv.GetKey() == ":status" {
+			status, _ = strconv.Atoi(valueOf(kv))
+			continue
+		}
+		name := textproto.CanonicalMIMEHeaderKey(kv.GetKey())
+		header[name] = append(header[name], valueOf(kv))
+	}
+	x.observe(msg, status, header)
+	if h.GetEndOfStream() {
+		x.finish()
+	}
+	common := &extprocv3.CommonResponse{}
+	if x.answer != nil && x.answer.Rewrites() && header.Get("Content-Length") != "" {
+		common.HeaderMutation = &extprocv3.HeaderMutation{RemoveHeaders: []string{"content-length"}}
+	}
+	return x.send(&extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseHeaders{
+		ResponseHeaders: &extprocv3.HeadersResponse{Response: common},
+	}})
+}
+
+// observe begins to follow the answer.
+func (x *exchange) observe(msg *extprocv3.ProcessingRequest, status int, header http.Header) {
+	if details := attribute(msg, attrDetails); details != "" && details != "via_upstream" && !strings.HasPrefix(details, "upstream_") {
+		if x.sel != nil {
+			x.sel.Abort(errLocal)
+		}
+		return
+	}
+	if x.placed != nil {
+		x.placed.Answered(status)
+	}
+	if x.sel == nil {
+		return
+	}
+	if served := served(msg); served != "" {
+		host, ours := x.hosts[served]
+		if !ours {
+			host = served
+		}
+		x.sel.Moved(host)
+	}
+	x.answer = x.sel.Answer(status, header)
+}
+
+// served is the endpoint that answered, "" if Envoy does not say.
+func served(msg *extprocv3.ProcessingRequest) string {
+	v := msg.GetMetadataContext().GetFilterMetadata()[namespaceEndpoints].GetFields()[keyServed]
+	if text := v.GetStringValue(); text != "" {
+		return text
+	}
+	return attribute(msg, attrAddress)
+}
+
+func attribute(msg *extprocv3.ProcessingRequest, name string) string {
+	for _, of := range msg.GetAttributes() {
+		if v, ok := of.GetFields()[name]; ok {
+			if text, ok := v.GetKind().(*structpb.Value_StringValue); ok {
+				return text.StringValue
+			}
+		}
+	}
+	return ""
+}
+
+func (x *exchange) answerChunk(b *extprocv3.HttpBody) error {
+	if x.ended && x.answerBody == procv3.ProcessingMode_FULL_DUPLEX_STREAMED {
+		return nil // the end, once more
+	}
+	out := b.GetBody()
+	if x.answer != nil {
+		out = x.answer.Pass(out)
+	}
+	if b.GetEndOfStream() {
+		out = slices.Clone(out) // finish uses the memory again
+		out = append(out, x.finish()...)
+	}
+	reply := func(c *extprocv3.CommonResponse) *extprocv3.ProcessingResponse {
+		return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseBody{ResponseBody: &extprocv3.BodyResponse{Response: c}}}
+	}
+	if x.answerBody == procv3.ProcessingMode_FULL_DUPLEX_STREAMED {
+		return x.sendBody(out, b.GetEndOfStream(), reply)
+	}
+	c := &extprocv3.CommonResponse{}
+	switch {
+	case x.answer == nil || !x.answer.Rewrites():
+	case len(out) == 0:
+		c.BodyMutation = &extprocv3.BodyMutation{Mutation: &extprocv3.BodyMutation_ClearBody{ClearBody: true}}
+	default:
+		c.BodyMutation = &extprocv3.BodyMutation{Mutation: &extprocv3.BodyMutation_Body{Body: out}}
+	}
+	return x.send(reply(c))
+}
+
+func (x *exchange) answerTrailers() error {
+	rest := x.finish()
+	if len(rest) > 0 && x.answerBody == procv3.ProcessingMode_FULL_DUPLEX_STREAMED {
+		err := x.sendBody(rest, false, func(c *extprocv3.CommonResponse) *extprocv3.ProcessingResponse {
+			return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseBody{ResponseBody: &extprocv3.BodyResponse{Response: c}}}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return x.send(&extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseTrailers{ResponseTrailers: &extprocv3.TrailersResponse{}}})
+}
+
+// finish ends the request with its answer, and returns what of that is still to be sent.
+func (x *exchange) finish() (rest []byte) {
+	x.ended = true
+	if x.answer != nil {
+		rest = x.answer.End()
+	}
+	if x.placed != nil {
+		x.placed.End()
+	}
+	return rest
+}

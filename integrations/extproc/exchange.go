@@ -1,0 +1,174 @@
+package extproc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	procv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
+	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/kvsteer/kvsteer"
+)
+
+// phase is how far a request has come.
+type phase uint8
+
+const (
+	waiting phase = iota // nothing was heard of it
+	reading              // its headers are here, its body is not yet
+	decided              // it is on its way to a worker
+	over                 // it was answered here, or without us
+)
+
+// errLeft is why a request ends whose stream did, before its answer was whole: nobody says
+// whether the client left or the worker broke off.
+var errLeft = errors.New("extproc: Envoy closed the request's stream before the answer was whole")
+
+// unfinished is errLeft as a cancellation, for which no worker is blamed.
+type unfinished struct{}
+
+func (unfinished) Error() string        { return errLeft.Error() }
+func (unfinished) Is(target error) bool { return target == context.Canceled || target == errLeft }
+
+// exchange is one HTTP request and its answer, in the one goroutine of its stream.
+type exchange struct {
+	srv    *Server
+	stream extprocv3.ExternalProcessor_ProcessServer
+	ahead  chan received // what is received while a worker is chosen
+
+	requestBody, answerBody procv3.ProcessingMode_BodySendMode
+
+	phase    phase
+	head     *http.Request
+	remove   []string // headers that clients must not send
+	subset   []string
+	hinted   bool // there is a subset, be it empty
+	body     []byte
+	answered bool // the head of the answer is here
+	ended    bool // and all of it
+
+	sel    *kvsteer.Selection
+	placed *kvsteer.Placement
+	answer *kvsteer.Answer
+	hosts  map[string]string // endpoint to the host of the worker's URL
+}
+
+type received struct {
+	msg *extprocv3.ProcessingRequest
+	err error
+}
+
+func (x *exchange) run() error {
+	for first := true; ; first = false {
+		msg, err := x.receive()
+		switch {
+		case errors.Is(err, io.EOF), err != nil && x.stream.Context().Err() != nil:
+			return nil // close releases what there is
+		case err != nil:
+			return err
+		case msg.GetObservabilityMode():
+			return status.Error(codes.FailedPrecondition, "kvsteer: observability_mode is on, so requests can't be routed; turn it off")
+		}
+		if first {
+			x.modes(msg.GetProtocolConfig())
+		}
+		if err := x.take(msg); err != nil || x.phase == over && !x.answered {
+			return err
+		}
+	}
+}
+
+// modes reads how Envoy was told to send bodies.
+func (x *exchange) modes(c *extprocv3.ProtocolConfiguration) {
+	x.requestBody, x.answerBody = procv3.ProcessingMode_FULL_DUPLEX_STREAMED, procv3.ProcessingMode_FULL_DUPLEX_STREAMED
+	if c != nil {
+		x.requestBody, x.answerBody = c.GetRequestBodyMode(), c.GetResponseBodyMode()
+	}
+}
+
+func (x *exchange) take(msg *extprocv3.ProcessingRequest) error {
+	if x.phase <= reading {
+		x.hint(msg.GetMetadataContext())
+	}
+	switch m := msg.GetRequest().(type) {
+	case *extprocv3.ProcessingRequest_RequestHeaders:
+		return x.requestHeaders(m.RequestHeaders)
+	case *extprocv3.ProcessingRequest_RequestBody:
+		return x.requestChunk(m.RequestBody)
+	case *extprocv3.ProcessingRequest_RequestTrailers:
+		return x.requestTrailers()
+	case *extprocv3.ProcessingRequest_ResponseHeaders:
+		return x.answerHeaders(msg, m.ResponseHeaders)
+	case *extprocv3.ProcessingRequest_ResponseBody:
+		return x.answerChunk(m.ResponseBody)
+	case *extprocv3.ProcessingRequest_ResponseTrailers:
+		return x.answerTrailers()
+	default:
+		return nil // flow control, or something newer: nothing to answer
+	}
+}
+
+func (x *exchange) receive() (*extprocv3.ProcessingRequest, error) {
+	if x.ahead == nil {
+		return x.stream.Recv()
+	}
+	next := <-x.ahead
+	x.ahead = nil
+	return next.msg, next.err
+}
+
+// patiently calls fn with a context that ends when Envoy gives the request up. Envoy does
+// so by closing its side of the stream, which only who receives finds out.
+func (x *exchange) patiently(fn func(ctx context.Context) error) error {
+	ctx, cancel := context.WithCancel(x.stream.Context())
+	defer cancel()
+	if x.ahead == nil {
+		ahead := make(chan received, 1)
+		x.ahead = ahead
+		go func() { // ends with the stream at the latest
+			msg, err := x.stream.Recv()
+			if err != nil {
+				cancel()
+			}
+			ahead <- received{msg, err}
+		}()
+	}
+	return fn(ctx)
+}
+
+func (x *exchange) send(r *extprocv3.ProcessingResponse) error {
+	if err := x.stream.Send(r); err != nil && x.stream.Context().Err() == nil {
+		return err
+	}
+	return nil // Envoy has gone, which receiving tells as well
+}
+
+// close ends what has not ended.
+func (x *exchange) close() {
+	if x.answer != nil {
+		if x.answerBody == procv3.ProcessingMode_NONE {
+			x.answer.End() // the body was never to be seen
+		}
+		x.answer.Break(unfinished{})
+	}
+	if x.sel != nil {
+		x.sel.Abort(unfinished{})
+	}
+	if x.placed != nil {
+		x.placed.End()
+	}
+}
+
+// afterPanic answers a request that nobody has answered yet.
+func (x *exchange) afterPanic() error {
+	if x.phase == waiting || x.phase == reading {
+		return x.deny(&kvsteer.Error{
+			Code: kvsteer.CodeUpstream, Status: http.StatusServiceUnavailable, Message: "the router failed; its log says more",
+		})
+	}
+	return status.Error(codes.Internal, "kvsteer: the router failed; its log says more")
+}
