@@ -114,6 +114,7 @@ spec:
 	require.Equal(t, http.StatusNotFound, unknown.status)
 	require.Contains(t, unknown.body, `"unknown_model"`)
 	require.Equal(t, "unknown model", unknown.header.Get("X-Error"))
+	require.Empty(t, unknown.header.Get("X-Rule"), "no rule was asked")
 	require.Equal(t, http.StatusBadRequest, r.send(http.MethodPost, chatPath, `{`).status)
 
 	large := r.send(http.MethodPost, "/v1/messages", chat(strings.Repeat("x", 10_000), false))

@@ -40,6 +40,12 @@ func (ts *trails) begin(r *http.Request) (*trail, *http.Request) {
 	t := &trail{of: ts}
 	t.repl, _ = r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	t.extra, _ = r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
+	for _, name := range []string{ // unknown ones would stand in headers as they are
+		"worker", "rule", "policy", "model", "decision", "attempt",
+		"prompt_tokens", "cached_tokens", "trust", "predicted_ttft_ms", "error",
+	} {
+		t.set(name, "")
+	}
 	return t, r.WithContext(context.WithValue(r.Context(), trailKey{}, t))
 }
 
