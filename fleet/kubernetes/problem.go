@@ -50,11 +50,13 @@ type problems struct {
 	told map[string]bool
 	// now are the problems that there are at present.
 	now map[string]bool
+	// news: there is one that was not told before.
+	news bool
 }
 
 func newProblems(opts *Options) *problems { return &problems{opts: opts, told: map[string]bool{}} }
 
-func (p *problems) begin() { p.now = map[string]bool{} }
+func (p *problems) begin() { p.now, p.news = map[string]bool{}, false }
 
 func (p *problems) add(err *ObjectError) {
 	text := err.Error()
@@ -65,6 +67,7 @@ func (p *problems) add(err *ObjectError) {
 	if len(p.told) < maxTold {
 		p.told[text] = true
 	}
+	p.news = true
 	if p.opts.Logger != nil {
 		p.opts.Logger.Warn("an object of the cluster is not used as it is", slog.Any("error", err))
 	}

@@ -68,7 +68,8 @@ func discover(ctx context.Context, opts *Options, set func([]fleet.Worker) error
 	}
 }
 
-// round makes one list and sets it, unless it is the last one again.
+// round makes one list and sets it, unless it is the last one again and nothing new
+// was wrong: who counts lists sees that something was left out.
 func (s *session) round(build func(*session) ([]found, bool, error)) error {
 	for _, m := range s.mirrors {
 		m.used = false
@@ -88,7 +89,7 @@ func (s *session) round(build func(*session) ([]found, bool, error)) error {
 	workers := s.problems.sound(list)
 	s.problems.end()
 	same := s.wasSet && slices.EqualFunc(workers, s.last, func(a, b fleet.Worker) bool { return a.Equal(&b) })
-	if !same && s.ctx.Err() == nil {
+	if (!same || s.problems.news) && s.ctx.Err() == nil {
 		if err := s.set(workers); err != nil {
 			return err
 		}
