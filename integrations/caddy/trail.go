@@ -35,15 +35,20 @@ type trails struct {
 
 type trailKey struct{}
 
+// placeholders are the names of those that are set, behind http.kvsteer.
+func placeholders() []string {
+	return []string{
+		"worker", "rule", "policy", "model", "decision", "attempt",
+		"prompt_tokens", "cached_tokens", "trust", "predicted_ttft_ms", "error",
+	}
+}
+
 // begin starts the trail of a request. It must be ended.
 func (ts *trails) begin(r *http.Request) (*trail, *http.Request) {
 	t := &trail{of: ts}
 	t.repl, _ = r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	t.extra, _ = r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
-	for _, name := range []string{ // unknown ones would stand in headers as they are
-		"worker", "rule", "policy", "model", "decision", "attempt",
-		"prompt_tokens", "cached_tokens", "trust", "predicted_ttft_ms", "error",
-	} {
+	for _, name := range placeholders() { // unknown ones would stand in headers as they are
 		t.set(name, "")
 	}
 	return t, r.WithContext(context.WithValue(r.Context(), trailKey{}, t))
