@@ -35,29 +35,40 @@ type session struct {
 func discover(ctx context.Context, opts *Options, set func([]fleet.Worker) error,
 	build func(s *session) (list []found, ready bool, err error),
 ) error {
+	return keep(ctx, opts, func(s *session) error {
+		s.set = set
+		return s.round(build)
+	})
+}
+
+// keep runs round whenever something changed, until ctx ends or round fails or what
+// is watched can't be read.
+func keep(ctx context.Context, opts *Options, round func(s *session) error) error {
 	inner, cancel := context.WithCancel(ctx)
 	s := &session{
-		ctx: inner, opts: opts, problems: newProblems(opts), set: set,
+		ctx: inner, opts: opts, problems: newProblems(opts),
 		dirty: make(chan struct{}, 1), failure: make(chan error, 1), mirrors: map[string]*mirror{},
 	}
 	defer s.wg.Wait()
 	defer cancel()
 	s.touch()
 	for {
+		var err error
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-s.failure:
-			if ctx.Err() != nil {
-				return nil
-			}
-			return err
+		case err = <-s.failure:
 		case <-s.dirty:
-		}
-		if err := s.round(build); err != nil {
-			if ctx.Err() != nil {
-				return nil
+			for _, m := range s.mirrors {
+				m.used = false
 			}
+			err = round(s)
+			s.sweep()
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
 			return err
 		}
 		select {
@@ -68,20 +79,21 @@ func discover(ctx context.Context, opts *Options, set func([]fleet.Worker) error
 	}
 }
 
-// round makes one list and sets it, unless it is the last one again and nothing new
-// was wrong: who counts lists sees that something was left out.
-func (s *session) round(build func(*session) ([]found, bool, error)) error {
-	for _, m := range s.mirrors {
-		m.used = false
-	}
-	s.problems.begin()
-	list, ready, failed := build(s)
+// sweep ends the mirrors that the last round did not need.
+func (s *session) sweep() {
 	for key, m := range s.mirrors {
 		if !m.used {
 			m.stop()
 			delete(s.mirrors, key)
 		}
 	}
+}
+
+// round makes one list and sets it, unless it is the last one again and nothing new
+// was wrong: who counts lists sees that something was left out.
+func (s *session) round(build func(*session) ([]found, bool, error)) error {
+	s.problems.begin()
+	list, ready, failed := build(s)
 	if !ready {
 		return failed
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/kvsteer/kvsteer/fleet"
 )
 
-//go:generate go test -run TestManifestsAreCurrent -update-manifests ./internal/crd
+//go:generate go test -run TestManifestsAreCurrent ./internal/crd -update-manifests
 
 // GroupVersion is that of KVSteer's own custom resources.
 var GroupVersion = schema.GroupVersion{Group: "kvsteer.dev", Version: "v1alpha1"} //nolint:gochecknoglobals // as every API package has it
