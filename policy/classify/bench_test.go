@@ -65,6 +65,17 @@ func worst() map[string]string {
 		"aws secret":   repeat("aws_secret_access_key="),
 		"underscores":  repeat("_a"),
 		"token dashes": repeat("glpat-xoxb-"),
+		"tabs":         repeat("4111\t"),
+		"lines":        repeat("4111\t1111\n"),
+		"encoded":      repeat("4111%20"),
+		"entities":     repeat("4111&nbsp;"),
+		"wide":         repeat("4111   "),
+		"joined":       repeat("4111_"),
+		"card singles": repeat("card 4,1,1,1,"),
+		"card lists":   repeat("card 41,11,11,11,11,"),
+		"glued":        repeat("card411111111 "),
+		"residents":    repeat("110105 1949 "),
+		"iban tabs":    repeat("DE89\t3704\t"),
 	}
 }
 

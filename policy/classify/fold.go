@@ -132,7 +132,7 @@ func folded(r rune) byte {
 		return '0' + digitOf(r)
 	}
 	switch r {
-	case 0xfeff, 0x180e, 0x034f, 0x061c, 0x2800, 0x3164, 0xffa0: // marks and fillers without width
+	case 0xfeff, 0x180e, 0x034f, 0x061c, 0x2800, 0x3164, 0xffa0, 0x20e3: // marks and fillers without width, a keycap
 		return drop
 	case 0x3000, 0x1680, 0x205f:
 		return ' '
@@ -154,7 +154,12 @@ func foldedLow(r rune) byte {
 		return ' '
 	case 0xad, 0x34f, 0x61c: // soft hyphen, joiners, marks
 		return drop
+	case 0xb7: // middle dot
+		return '.'
 	default:
+		if r >= 0x300 && r <= 0x36f { // accents that stand over the letter, or digit, before
+			return drop
+		}
 		return keep
 	}
 }
@@ -171,8 +176,10 @@ func foldedPunctuation(r rune) byte {
 		return drop
 	case r == 0x2028, r == 0x2029:
 		return '\n'
-	case r == 0x2024: // one dot leader
+	case r == 0x2024, r == 0x2027: // one dot leader, hyphenation point
 		return '.'
+	case r == 0x2022, r == 0x2043: // bullets
+		return '-'
 	default:
 		return keep
 	}

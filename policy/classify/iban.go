@@ -49,8 +49,8 @@ func ibanLength(country string) int {
 	}
 }
 
-// iban reads the IBAN that begins at i, in one piece or in groups of four, in
-// either case, and returns its end, 0 if there is none.
+// iban reads the IBAN that begins at i, in one piece or in groups of four that are all
+// joined alike, in either case, and returns its end, 0 if there is none.
 func (s *scan) iban(i int) int {
 	if !s.is(i+1, isLetter) || !s.is(i+2, isDigit) || !s.is(i+3, isDigit) || s.is(i-2, isWord) && (s.at(i-1) == '-' || s.at(i-1) == '/') {
 		return 0
@@ -61,9 +61,18 @@ func (s *scan) iban(i int) int {
 		return 0
 	}
 	var code [longestIBAN]byte
-	n, sep := 0, byte(0)
+	n, sep := 0, noJoint
 	for n < size {
 		c := s.at(i)
+		if n > 0 && n%ibanHead == 0 && !s.is(i, isDigit|isLetter) {
+			j, next := s.between(i)
+			if j == noJoint || !s.is(next, isDigit|isLetter) || j != sep && n != ibanHead {
+				s.steps += n
+				return 0
+			}
+			sep, i = j, next
+			continue
+		}
 		switch {
 		case s.is(i, isDigit):
 			code[n] = c - '0'
@@ -71,8 +80,6 @@ func (s *scan) iban(i int) int {
 		case s.is(i, isLetter):
 			code[n] = c&^0x20 - 'A' + 10
 			n++
-		case (c == ' ' || c == '-') && n%ibanHead == 0 && n > 0 && (sep == 0 && n == ibanHead || c == sep) && s.is(i+1, isWord):
-			sep = c
 		default:
 			s.steps += n
 			return 0

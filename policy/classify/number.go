@@ -217,7 +217,9 @@ func (s *scan) identity(n *number) int {
 			end = s.aadhaar(n)
 		}
 	case 9:
-		end = s.ssn(n)
+		if end = s.ssn(n); end == 0 {
+			end = s.cpf(n)
+		}
 	case 10:
 		end = s.nhs(n)
 	case 11:
@@ -275,7 +277,7 @@ func (s *scan) printed(n *number, groups int) int {
 	if ok, _ := issued(n.digits[:digits]); !ok || !luhn(n.digits[:digits]) {
 		return 0
 	}
-	if s.gridless(n.start, end, n.sep[1]) || s.about(aboutCard, n.start, end) {
+	if s.gridless(n.start, end, n.sep[1]) || s.expires(end) || s.about(aboutCard, n.start, end) {
 		return s.hit(card, n.start, end)
 	}
 	return 0
@@ -285,7 +287,7 @@ func (s *scan) printed(n *number, groups int) int {
 func (s *scan) oneCard(n *number) int {
 	digits, end := n.digits[:n.size[0]], n.end[0]
 	ok, sure := issued(digits)
-	if !ok || !luhn(digits) || !s.free(n.start, end) {
+	if !ok || !luhn(digits) || !s.free(n.start, end) && !(s.expires(end) && s.free(n.start, len(s.text))) {
 		return 0
 	}
 	if sure && !s.numbered(n.start) || s.about(aboutCard, n.start, end) {
@@ -410,6 +412,10 @@ func (s *scan) cpf(n *number) int {
 		if cpfValid(n.digits[:size]) && s.free(n.start, n.end[0]) && !s.numbered(n.start) && !s.priced(n.start) &&
 			s.phoned(n.start, true) < 0 {
 			return s.hit(cpf, n.start, n.end[0])
+		}
+	case n.shaped(9, 2) && n.sep[1] == '-':
+		if cpfValid(n.digits[:size]) && s.alone(n, 2) && !s.numbered(n.start) {
+			return s.hit(cpf, n.start, n.end[1])
 		}
 	case n.shaped(3, 3, 3, 2) && (n.sep[1] == '.' || n.sep[1] == ' ') && n.sep[2] == n.sep[1]:
 		if last := n.sep[3]; (last == '-' || last == '/' || last == n.sep[1]) && cpfValid(n.digits[:size]) && s.alone(n, 4) {

@@ -132,7 +132,13 @@ func (s *scan) word(i, j int, all uint8) int {
 	text := s.text
 	switch {
 	case all == isDigit:
-		return max(j, s.number(i, j))
+		end := s.number(i, j)
+		if end == 0 && s.partedAt(i, j) {
+			end = s.loosely(i)
+		}
+		return max(j, end)
+	case all == isDigit|isUnder && text[i] != '_':
+		return max(j, s.loosely(i))
 	case text[i] >= '0' && text[i] <= '9':
 		return max(j, s.cnID(i, j))
 	case all&isUnder != 0:
@@ -147,6 +153,11 @@ func (s *scan) word(i, j int, all uint8) int {
 	if j-i >= ibanHead && all&isDigit != 0 {
 		if end := s.iban(i); end > 0 {
 			return max(j, s.hit(iban, i, end))
+		}
+	}
+	if all == isDigit|isLetter || all == isDigit|isLetter|isBeyond {
+		if end := s.glued(i, j); end > 0 {
+			return max(j, end)
 		}
 	}
 	return max(j, s.secret(i, j))
