@@ -23,7 +23,8 @@ import (
 func registerDirective() {
 	httpcaddyfile.RegisterHandlerDirective("kvsteer", func(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 		handler := new(Handler)
-		return handler, handler.UnmarshalCaddyfile(h.Dispenser)
+		err := handler.UnmarshalCaddyfile(h.Dispenser)
+		return handler, err
 	})
 	httpcaddyfile.RegisterDirectiveOrder("kvsteer", httpcaddyfile.Before, "reverse_proxy")
 }

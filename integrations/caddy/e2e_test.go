@@ -56,6 +56,7 @@ func TestE2E(t *testing.T) {
 }
 
 func apis(t *testing.T, p *process) {
+	t.Helper()
 	for path, body := range map[string]string{
 		chatPath:          chat("hi", false),
 		"/v1/completions": `{"model":"m","prompt":"hi"}`,
@@ -76,6 +77,7 @@ func apis(t *testing.T, p *process) {
 }
 
 func longStreams(t *testing.T, p *process) {
+	t.Helper()
 	const tokens = 400
 	var wg sync.WaitGroup
 	for i := range 20 {
@@ -92,6 +94,7 @@ func longStreams(t *testing.T, p *process) {
 }
 
 func largePrompts(t *testing.T, p *process) {
+	t.Helper()
 	for _, path := range []string{chatPath, "/v1/completions", "/v1/messages"} {
 		text := strings.Repeat("lorem ipsum dolor sit amet ", 5<<20/27)
 		body := `{"model":"m","max_tokens":5,"messages":[{"role":"user","content":"` + text + `"}]}`
@@ -112,6 +115,7 @@ func largePrompts(t *testing.T, p *process) {
 // decisions compares where Caddy sends requests with what a router of our own, that
 // follows the same engines, selects at the same moment.
 func decisions(t *testing.T, p *process) {
+	t.Helper()
 	workers, err := fleet.New(fleet.Options{Discoverer: &file.Discoverer{Path: p.slow.fleet}})
 	require.NoError(t, err)
 	router, err := kvsteer.New(kvsteer.WithFleet(workers), kvsteer.WithEvents(&zmtp.Transport{}))
@@ -172,6 +176,7 @@ func decisions(t *testing.T, p *process) {
 }
 
 func disconnects(t *testing.T, p *process) {
+	t.Helper()
 	for _, e := range p.fast.engines {
 		e.Faults().Hang(fleettest.HangMidStream)
 	}
@@ -207,6 +212,7 @@ func disconnects(t *testing.T, p *process) {
 }
 
 func engineDeath(t *testing.T, p *process) {
+	t.Helper()
 	stop := make(chan struct{})
 	var served, failed atomic.Int32
 	var wg sync.WaitGroup
@@ -242,6 +248,7 @@ func engineDeath(t *testing.T, p *process) {
 
 // reloads loads configurations under load: the same, and others in turn.
 func reloads(t *testing.T, p *process) {
+	t.Helper()
 	p.idle()
 	before := p.goroutines()
 	stop := make(chan struct{})
@@ -297,14 +304,15 @@ func reloads(t *testing.T, p *process) {
 // sigterm ends the process under ten streams: readiness goes first, streams come to
 // their end, and what came of them is on record.
 func sigterm(t *testing.T, p *process) {
+	t.Helper()
 	for _, e := range p.slow.engines {
 		e.Faults().Hang(fleettest.HangMidStream)
 	}
-	var streams []*http.Response
+	var streams []io.ReadCloser
 	for i := range 10 {
-		resp, err := p.begin(t.Context(), p.slow, chatPath, chat(strconv.Itoa(i), true))
+		resp, err := p.begin(t.Context(), p.slow, chatPath, chat(strconv.Itoa(i), true)) //nolint:bodyclose // below
 		require.NoError(t, err)
-		streams = append(streams, resp)
+		streams = append(streams, resp.Body)
 	}
 	p.terminate()
 	require.Eventually(t, func() bool {
@@ -314,10 +322,10 @@ func sigterm(t *testing.T, p *process) {
 	for _, e := range p.slow.engines {
 		e.Faults().Clear()
 	}
-	for _, resp := range streams {
-		text, err := io.ReadAll(resp.Body)
+	for _, body := range streams {
+		text, err := io.ReadAll(body)
 		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
+		require.NoError(t, body.Close())
 		require.Contains(t, string(text), "[DONE]")
 	}
 	require.NoError(t, <-p.ended)

@@ -36,7 +36,7 @@ type rig struct {
 
 func newRig(t *testing.T, engines ...fleettest.Config) *rig {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "kvsteer") // a socket's path must be short
+	dir, err := os.MkdirTemp("", "kvsteer") //nolint:usetesting // a socket's path must be short
 	require.NoError(t, err)
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(dir, "s"))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -100,8 +101,8 @@ func (r *routerRoom) check() error {
 
 // Destruct implements caddy.Destructor. It ends what open began.
 func (r *routerRoom) Destruct() (err error) {
-	for i := len(r.closers) - 1; i >= 0; i-- {
-		err = errors.Join(err, r.closers[i]())
+	for _, end := range slices.Backward(r.closers) {
+		err = errors.Join(err, end())
 	}
 	r.closers = nil
 	return err
@@ -124,9 +125,9 @@ func (r *routerRoom) open(first slog.Handler) (err error) {
 		}))
 	}
 	for _, part := range []func(*slog.Logger) ([]kvsteer.Option, error){r.openRecord, r.openRules, r.openModels} {
-		more, err := part(logger)
-		if err != nil {
-			return err
+		more, failed := part(logger)
+		if failed != nil {
+			return failed
 		}
 		opts = append(opts, more...)
 	}
@@ -166,7 +167,7 @@ func enterFleet(c *Config, first slog.Handler) (*fleetRoom, error) {
 
 func openFleet(key string, c *Config, logs *sink) (*fleetRoom, error) {
 	r := &fleetRoom{key: key, path: c.Fleet, predictor: kvsteer.NewPredictor(kvsteer.PredictorOptions{}), logs: logs}
-	var source fleet.Discoverer = fleet.Static(c.Workers...)
+	source := fleet.Static(c.Workers...)
 	if c.Fleet != "" {
 		// Later a wrong file changes nothing and is logged; now it is an error.
 		if _, err := file.Load(c.Fleet); err != nil {
