@@ -151,3 +151,5 @@ func (r *run) wants(t *testing.T, want ...string) {
 	}
 	t.Fatalf("the list is\n  %q\nand not\n  %q\nerrors: %v", got, want, r.errors())
 }
+
+var listAll metav1.ListOptions

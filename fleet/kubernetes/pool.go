@@ -32,8 +32,9 @@ type Pool struct {
 	Objects dynamic.Interface
 	// Namespace and Name are the pool's.
 	Namespace, Name string
-	// Own: the pool is KVSteer's, of kvsteer.dev/v1alpha1. Nothing is written to it.
-	Own bool
+	// Own: the pool is KVSteer's, of kvsteer.dev/v1alpha1, and its status is written: the
+	// verb patch for it. ReadOnly: nothing is written to the cluster.
+	Own, ReadOnly bool
 
 	Options Options
 }
@@ -64,6 +65,7 @@ func (d *Pool) Discover(ctx context.Context, set func([]fleet.Worker) error) err
 		resource = Resource(GroupVersion, KindPool)
 	}
 	seen := false
+	status := StatusWriter{Client: d.Objects, Timeout: d.Options.timeout()}
 	return discover(ctx, &d.Options, set, func(s *session) ([]found, bool, error) {
 		m := s.need("pool", func() *mirror {
 			return s.mirror(objectReader(d.Objects, resource, d.Namespace, d.Name, ""), s.onChange())
@@ -79,8 +81,25 @@ func (d *Pool) Discover(ctx context.Context, set func([]fleet.Worker) error) err
 			return nil, seen, fmt.Errorf("%w: %s %s/%s", ErrNoPool, resource.GroupResource(), d.Namespace, d.Name)
 		}
 		seen = true
-		return d.workers(s, u)
+		list, ready, err := d.workers(s, u)
+		if d.Own && !d.ReadOnly && (ready || err != nil) {
+			d.report(s, &status, u, len(list), err)
+		}
+		return list, ready, err
 	})
+}
+
+// report writes the pool's status. Of a pool that is wrong the last list stays in
+// force.
+func (d *Pool) report(s *session, status *StatusWriter, u *unstructured.Unstructured, workers int, wrong error) {
+	c := Condition{Type: ConditionAccepted, Status: true, Reason: ReasonAccepted, Message: "The pool is in force."}
+	count := &workers
+	if wrong != nil {
+		count, c.Status, c.Reason, c.Message = nil, false, ReasonInvalid, wrong.Error()
+	}
+	if err := status.Write(s.ctx, u, count, c); err != nil && s.ctx.Err() == nil {
+		s.problems.add(origin{KindPool, u.GetNamespace(), u.GetName()}.problem("status", err.Error()))
+	}
 }
 
 func (d *Pool) workers(s *session, u *unstructured.Unstructured) ([]found, bool, error) {
