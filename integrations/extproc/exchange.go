@@ -67,7 +67,7 @@ func (x *exchange) run() error {
 		msg, err := x.receive()
 		switch {
 		case errors.Is(err, io.EOF), err != nil && x.stream.Context().Err() != nil:
-			return nil // close releases what there is
+			return nil //nolint:nilerr // the end of the request: close releases what there is
 		case err != nil:
 			return err
 		case msg.GetObservabilityMode():

@@ -173,8 +173,8 @@ func TestWithoutAPrompt(t *testing.T) {
 	for _, path := range []string{"/v1/messages/count_tokens", "/tokenize"} {
 		p := r.open(duplex, none)
 		p.send(requestHeaders("POST", path, false))
-		p.send(requestBody(`{"model":"m"}`, true))
-		require.Equal(t, `{"model":"m"}`, p.routed(duplex, true).body)
+		p.send(requestBody(`{ "model":"m"}`, true))
+		require.Equal(t, `{ "model":"m"}`, p.routed(duplex, true).body) //nolint:testifylint // byte for byte
 		p.cancel()
 	}
 	p = r.open(duplex, none)

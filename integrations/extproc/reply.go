@@ -56,9 +56,7 @@ func (x *exchange) route(to destination, body []byte, s seen) error {
 		if changed {
 			common.BodyMutation = &extprocv3.BodyMutation{Mutation: &extprocv3.BodyMutation_Body{Body: body}}
 		}
-		reply = &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_RequestBody{
-			RequestBody: &extprocv3.BodyResponse{Response: common},
-		}}
+		reply = requestBodyReply(common)
 	} else {
 		reply = headersReply(common)
 	}
@@ -71,9 +69,7 @@ func (x *exchange) route(to destination, body []byte, s seen) error {
 	if err := x.send(reply); err != nil || !duplex || bodyless {
 		return err
 	}
-	return x.sendBody(body, s == whole, func(c *extprocv3.CommonResponse) *extprocv3.ProcessingResponse {
-		return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_RequestBody{RequestBody: &extprocv3.BodyResponse{Response: c}}}
-	})
+	return x.sendBody(body, s == whole, requestBodyReply)
 }
 
 // sendBody gives Envoy a body in parts, the last of which may be the end.
@@ -102,11 +98,24 @@ func headersReply(c *extprocv3.CommonResponse) *extprocv3.ProcessingResponse {
 	}}
 }
 
+func requestBodyReply(c *extprocv3.CommonResponse) *extprocv3.ProcessingResponse {
+	return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_RequestBody{
+		RequestBody: &extprocv3.BodyResponse{Response: c},
+	}}
+}
+
+func answerBodyReply(c *extprocv3.CommonResponse) *extprocv3.ProcessingResponse {
+	return &extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseBody{
+		ResponseBody: &extprocv3.BodyResponse{Response: c},
+	}}
+}
+
 // stripped removes what clients must not send.
 func (x *exchange) stripped() *extprocv3.HeaderMutation {
-	return &extprocv3.HeaderMutation{
-		RemoveHeaders: slices.DeleteFunc(slices.Clone(x.remove), func(name string) bool { return name == HeaderDestination && x.phase == decided }),
-	}
+	set := x.phase == decided // then ours replaces the client's
+	return &extprocv3.HeaderMutation{RemoveHeaders: slices.DeleteFunc(slices.Clone(x.remove), func(name string) bool {
+		return set && name == HeaderDestination
+	})}
 }
 
 // same reports whether a and b are the same memory: a body that was not changed is the
@@ -132,7 +141,7 @@ func (x *exchange) deny(err error) error {
 	}
 	if kvsteer.CodeOf(err) == kvsteer.CodeCanceled && x.stream.Context().Err() != nil {
 		x.phase = over
-		return nil // there is nobody to tell
+		return nil //nolint:nilerr // there is nobody to tell
 	}
 	w := &replyWriter{header: http.Header{}}
 	kvsteer.WriteError(w, head, err)
@@ -147,7 +156,7 @@ func (x *exchange) immediate(resp *http.Response) error {
 	}
 	x.phase, x.body = over, nil
 	out := &extprocv3.ImmediateResponse{
-		Status: &typev3.HttpStatus{Code: typev3.StatusCode(resp.StatusCode)}, Body: body, //nolint:gosec // a status
+		Status: &typev3.HttpStatus{Code: typev3.StatusCode(min(resp.StatusCode, 599))}, Body: body, //nolint:gosec // at most 599
 		Headers: &extprocv3.HeaderMutation{}, Details: "kvsteer",
 	}
 	for _, name := range slices.Sorted(maps.Keys(resp.Header)) {

@@ -60,7 +60,7 @@ func (x *exchange) requestChunk(b *extprocv3.HttpBody) error {
 		return x.deny(misconfigured("request_header_mode must be SEND"))
 	case decided:
 		if x.requestBody != procv3.ProcessingMode_FULL_DUPLEX_STREAMED {
-			return x.send(&extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_RequestBody{RequestBody: &extprocv3.BodyResponse{}}})
+			return x.send(requestBodyReply(&extprocv3.CommonResponse{}))
 		}
 		if len(b.GetBody()) > 0 {
 			return x.srv.malformed("the request's body goes on after its end")
@@ -97,7 +97,9 @@ func (x *exchange) requestTrailers() error {
 			return err
 		}
 	}
-	return x.send(&extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_RequestTrailers{RequestTrailers: &extprocv3.TrailersResponse{}}})
+	return x.send(&extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_RequestTrailers{
+		RequestTrailers: &extprocv3.TrailersResponse{},
+	}})
 }
 
 // maxPrealloc is how much memory a declared length is given before any of it has come.
@@ -221,8 +223,8 @@ func (x *exchange) byPrompt(api kvsteer.API, s seen) error {
 			if to, err = x.srv.destination(ctx, x.sel.Target(), x.sel.Alternatives()); err == nil {
 				return nil
 			}
-			if err = x.sel.Next(ctx, err); err != nil {
-				return err
+			if gone := x.sel.Next(ctx, err); gone != nil {
+				return gone
 			}
 		}
 	})
@@ -249,8 +251,8 @@ func (x *exchange) byLoad(s seen) error {
 			if to, err = x.srv.destination(ctx, x.placed.Target(), nil); err == nil {
 				return nil
 			}
-			if err = x.placed.Next(err); err != nil {
-				return err
+			if gone := x.placed.Next(err); gone != nil {
+				return gone
 			}
 		}
 	})

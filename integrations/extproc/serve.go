@@ -2,6 +2,7 @@ package extproc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -61,7 +62,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, o ServeOptions) erro
 	case <-time.After(max(o.Grace, 0)):
 		g.Stop() // ends GracefulStop as well
 		<-stopped
-		<-failed
-		return fmt.Errorf("extproc: requests were still open after %v", o.Grace)
+		return errors.Join(fmt.Errorf("extproc: requests were still open after %v", o.Grace), <-failed)
 	}
 }

@@ -109,6 +109,6 @@ func (s *Server) Process(stream extprocv3.ExternalProcessor_ProcessServer) (err 
 
 // malformed is the error for messages that no Envoy sends.
 func (s *Server) malformed(what string) error {
-	s.opts.Logger.Warn("extproc: " + what)
+	s.opts.Logger.Warn("extproc: messages in an impossible order", slog.String("what", what))
 	return status.Error(codes.InvalidArgument, "kvsteer: "+what)
 }

@@ -325,6 +325,16 @@ func (o *observer) workers() (names []string) {
 	return names
 }
 
+// took are the times of the decisions.
+func (o *observer) took() (all []time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, d := range o.decisions {
+		all = append(all, d.Took)
+	}
+	return all
+}
+
 func (o *observer) all() []*kvsteer.Outcome {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/kvsteer/kvsteer/fleet/fleettest"
+	"github.com/kvsteer/kvsteer/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+func TestItStartsBecomesReadyAndStops(t *testing.T) {
+	engine := fleettest.New(t, fleettest.Config{Name: "gpu-0"})
+	file := filepath.Join(t.TempDir(), "fleet.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("workers:\n  - {name: gpu-0, url: "+engine.URL()+"}\n"), 0o600))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	const addr = "127.0.0.1:39002"
+	go func() { done <- run(ctx, config{listen: addr, fleet: file, endpoints: 1, notice: time.Millisecond, grace: time.Minute}) }()
+	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		resp, err := healthv1.NewHealthClient(conn).Check(t.Context(), &healthv1.HealthCheckRequest{Service: "readiness"})
+		return err == nil && resp.GetStatus() == healthv1.HealthCheckResponse_SERVING
+	}, 30*time.Second, 10*time.Millisecond)
+	require.NoError(t, conn.Close())
+	cancel()
+	require.NoError(t, <-done)
+}
+
+func TestMistakesAreNamed(t *testing.T) {
+	require.ErrorContains(t, run(t.Context(), config{fleet: "none.yaml"}), "-fleet")
+	require.ErrorContains(t, run(t.Context(), config{fleet: "fleet.yaml", listen: "nowhere"}), "-listen")
+	require.ErrorContains(t, run(t.Context(), config{fleet: "fleet.yaml", listen: "127.0.0.1:0", policy: "none.yaml"}), "-policy")
+}
