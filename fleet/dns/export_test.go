@@ -1,0 +1,35 @@
+package dns
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// Lookup looks up once, and returns the time to the next lookup too.
+func (d *Discoverer) Lookup(ctx context.Context) (records []Record, pause time.Duration, err error) {
+	a, err := d.lookup(ctx)
+	return a.records, d.pause(a.ttl), err
+}
+
+// Candidates are the names that s stands for under a resolv.conf, and the servers
+// it names.
+func Candidates(conf, s string) (names, servers []string) {
+	r := &resolver{ndots: 1}
+	r.configure(conf)
+	for _, n := range r.candidates(s) {
+		names = append(names, n.text())
+	}
+	return names, r.servers
+}
+
+// Parse reads an answer to a question for A records.
+func Parse(data []byte, id uint16, s string) (found int, err error) {
+	m, err := parse(data, id, name(s), dnsmessage.TypeA)
+	if err != nil {
+		return 0, err
+	}
+	values, _, _, err := m.follow(name(s))
+	return len(values), err
+}
