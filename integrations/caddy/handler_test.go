@@ -54,12 +54,16 @@ func TestOtherPaths(t *testing.T) {
 // What a worker sends reaches the client at once, compressed or not, and a client that
 // leaves ends it at the engine.
 func TestStreams(t *testing.T) {
-	for name, directives := range map[string]string{"plain": plain, "encode": "encode\n" + plain} {
+	for name, directives := range map[string]string{"plain": plain, "encode": "encode\n" + plain, "HTTP2": plain} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, fleettest.Config{})
+			if name == "HTTP2" {
+				r.speakHTTP2()
+			}
 			r.load("log_skip /nothing\n" + directives)
 			r.engines[0].Faults().Hang(fleettest.HangMidStream)
 			resp, from := r.stream(t.Context(), "hi")
+			require.Equal(t, name == "HTTP2", resp.ProtoMajor == 2)
 			r.engines[0].Faults().Clear() // the first line was here before
 			rest, err := io.ReadAll(from)
 			require.NoError(t, err)

@@ -68,6 +68,14 @@ func newRig(t *testing.T, engines ...fleettest.Config) *rig {
 	return r
 }
 
+// speakHTTP2 makes the client do so, without TLS.
+func (r *rig) speakHTTP2() {
+	tr := r.client.Transport.(*http.Transport)
+	tr.Protocols = new(http.Protocols)
+	tr.Protocols.SetUnencryptedHTTP2(true)
+	tr.DisableKeepAlives = false
+}
+
 func (r *rig) path(name string) string { return filepath.Join(r.dir, name) }
 
 func (r *rig) write(name, text string) {
@@ -83,6 +91,9 @@ func (r *rig) config(directives string) []byte {
 	admin off
 	persist_config off
 	auto_https off
+	servers {
+		protocols h1 h2c
+	}
 	log {
 		output file DIR/log {
 			roll_disabled
