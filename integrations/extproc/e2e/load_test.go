@@ -31,9 +31,10 @@ import (
 func TestLoad(t *testing.T) {
 	idle, rate, seconds := number("KVSTEER_LOAD_IDLE", 200), number("KVSTEER_LOAD_RATE", 50), number("KVSTEER_LOAD_SECONDS", 3)
 	r := newRig(t, rigConfig{
-		engine:  func(_ int, c *fleettest.Config) { c.Speed, c.OutputTokens, c.MaxRunning = 1e6, 1, 4096 },
+		engine:  func(_ int, c *fleettest.Config) { c.Speed, c.OutputTokens, c.MaxRunning, c.Record = 1e6, 1, 4096, 1 },
 		options: []kvsteer.Option{kvsteer.WithPredictor(nil)},
 	})
+	r.seen.brief = true
 	r.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000, DisableCompression: true}}
 	plain := r.withoutPicker()
 	for range idle {

@@ -300,6 +300,8 @@ func (r *rig) try(ctx context.Context, method, path, body string, header ...stri
 // observer keeps decisions and outcomes.
 type observer struct {
 	mu        sync.Mutex
+	brief     bool // keep times only
+	times     []time.Duration
 	decisions []*kvsteer.Decision
 	outcomes  []*kvsteer.Outcome
 }
@@ -307,13 +309,18 @@ type observer struct {
 func (o *observer) OnDecision(d *kvsteer.Decision) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.decisions = append(o.decisions, d)
+	o.times = append(o.times, d.Took)
+	if !o.brief {
+		o.decisions = append(o.decisions, d)
+	}
 }
 
 func (o *observer) OnOutcome(c *kvsteer.Outcome) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.outcomes = append(o.outcomes, c)
+	if !o.brief {
+		o.outcomes = append(o.outcomes, c)
+	}
 }
 
 func (o *observer) workers() (names []string) {
@@ -326,13 +333,10 @@ func (o *observer) workers() (names []string) {
 }
 
 // took are the times of the decisions.
-func (o *observer) took() (all []time.Duration) {
+func (o *observer) took() []time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, d := range o.decisions {
-		all = append(all, d.Took)
-	}
-	return all
+	return slices.Clone(o.times)
 }
 
 func (o *observer) all() []*kvsteer.Outcome {
