@@ -62,7 +62,7 @@ func newRealCluster(t *testing.T) *realCluster {
 	c.log, err = os.Create(c.path("log"))
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		c.log.Close()
+		_ = c.log.Close()
 		if t.Failed() {
 			text, _ := os.ReadFile(c.path("log"))
 			t.Logf("the end of the servers' log:\n%s", text[max(0, len(text)-3000):])
@@ -167,9 +167,9 @@ func newWire(t *testing.T, to string) *wire {
 			}
 			out, err := net.Dial("tcp", to)
 			if err != nil || !w.hold(in, out) {
-				in.Close()
+				_ = in.Close()
 				if out != nil {
-					out.Close()
+					_ = out.Close()
 				}
 				continue
 			}
@@ -178,7 +178,7 @@ func newWire(t *testing.T, to string) *wire {
 		}
 	})
 	t.Cleanup(func() {
-		l.Close()
+		_ = l.Close()
 		w.Cut(true)
 		w.wg.Wait()
 	})
@@ -198,7 +198,7 @@ func (w *wire) drop(conns ...net.Conn) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range conns {
-		c.Close()
+		_ = c.Close()
 		delete(w.conns, c)
 	}
 }
@@ -209,6 +209,6 @@ func (w *wire) Cut(on bool) {
 	defer w.mu.Unlock()
 	w.cut = on
 	for c := range w.conns {
-		c.Close()
+		_ = c.Close()
 	}
 }

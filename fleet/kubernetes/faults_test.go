@@ -100,6 +100,7 @@ func TestFleetErrSaysThatTheServerIsAway(t *testing.T) {
 func TestSuite(t *testing.T) {
 	fleettest.TestDiscoverer(t, fleettest.DiscovererHarness{
 		New: func(t *testing.T, workers []fleet.Worker) fleettest.DiscovererSource {
+			t.Helper()
 			s := newAPIServer(t)
 			d := podsOf(t, s)
 			d.Ports = nil

@@ -87,9 +87,9 @@ func TestWorkerSets(t *testing.T) {
 	})
 
 	// Wrong: as before.
-	s.put("inferenceworkersets", set(t, 2, "one", "clas: h200"))
+	s.put("inferenceworkersets", set(t, 2, "one", "classes: h200"))
 	waitFor(t, "the status", func() bool { return strings.Contains(s.patched(), kubernetes.ReasonLastGood) })
-	require.Contains(t, s.patched(), `unknown field \"worker.clas\"`)
+	require.Contains(t, s.patched(), `unknown field \"worker.classes\"`)
 	list, _ = r.last()
 	require.Equal(t, []string{pod, static}, short(list))
 	require.Equal(t, "h100", list[0].Class)
@@ -149,7 +149,7 @@ const (
 	byTTFT  = `{select: [{minimize: PredictedTTFT}]}`
 	byQueue = `{select: [{minimize: QueuedPrompts}]}`
 	typo    = `{exlude: [], select: [{minimize: PredictedTTFT}]}`
-	toCloud = `{select: [{order: [cloud-a]}]}`
+	toCloud = `{select: [{type: Provider, order: [cloud-a]}]}`
 )
 
 func openPolicies(t *testing.T, s *apiServer, change func(*kubernetes.PolicyOptions)) (*kubernetes.Policies, error) {

@@ -25,6 +25,8 @@ type policyRound struct {
 	// in force of it.
 	parsed, chosen map[string]*policy.File
 	errs           map[string][]policy.Finding
+	// pools: there are pools, so that a policy may not name others.
+	pools bool
 }
 
 func (p *Policies) round(s *session) error {
@@ -94,11 +96,18 @@ func (r *policyRound) gather(s *session) bool {
 	return ready
 }
 
-// parse reads all objects, and returns those that define names.
+// parse reads all objects, and returns those that define names. Names of worker sets
+// are not those of workers, which come and go, and backends are not providers.
 func (r *policyRound) parse() (manifests []*policy.File) {
 	for _, u := range r.others {
-		f, _ := parseObject(u)
-		manifests = append(manifests, f)
+		switch u.GetKind() {
+		case KindPool:
+			r.pools = true
+			fallthrough
+		case KindProvider:
+			f, _ := parseObject(u)
+			manifests = append(manifests, f)
+		}
 	}
 	for _, u := range r.policies {
 		key := keyOf(u)
@@ -183,6 +192,14 @@ func (r *policyRound) check() policy.CheckOptions {
 	check := r.opts.Check
 	if len(r.opts.Compile.Models) > 0 {
 		check.Models = append(slices.Clip(check.Models), r.opts.Compile.Models...)
+	}
+	for _, u := range r.others {
+		if u.GetKind() != KindWorkerSet || !r.pools {
+			continue
+		}
+		if pool, _, _ := unstructured.NestedString(u.Object, "spec", "worker", "pool"); pool != "" {
+			check.Pools = append(slices.Clip(check.Pools), pool)
+		}
 	}
 	return check
 }
@@ -317,7 +334,8 @@ func (r *policyRound) backendConditions(u *unstructured.Unstructured) []Conditio
 	}) {
 		c = Condition{
 			Type: ConditionAccepted, Reason: ReasonUnresolved,
-			Message: "spec.ref: there is no " + spec.Ref.Kind + " " + u.GetNamespace() + "/" + spec.Ref.Name + "; create it or correct the reference",
+			Message: "spec.ref: there is no " + spec.Ref.Kind + " " + u.GetNamespace() + "/" + spec.Ref.Name +
+				"; create it or correct the reference",
 		}
 	}
 	return []Condition{c, {

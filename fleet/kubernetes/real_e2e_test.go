@@ -37,7 +37,7 @@ const upstream = "sigs.k8s.io/gateway-api-inference-extension@v1.0.0"
 // the rights of rbac.yaml.
 func TestRealCluster(t *testing.T) {
 	c := newRealCluster(t)
-	r := &real{realCluster: c, ctx: context.Background()}
+	r := &rig{realCluster: c, ctx: context.Background()}
 	r.admin, _ = r.clients(c.Admin)
 	t.Log("kube-apiserver ", strings.TrimSpace(c.must("", "version")))
 	c.must("", "create", "namespace", ns)
@@ -48,17 +48,17 @@ func TestRealCluster(t *testing.T) {
 	r.config = r.serviceAccount()
 	for _, part := range []struct {
 		name string
-		test func(*real)
+		test func(*rig)
 	}{
-		{"manifests", (*real).testManifests},
-		{"rights", (*real).testRights},
-		{"pods", (*real).testPods},
-		{"outage", (*real).testOutage},
-		{"slices", (*real).testSlices},
-		{"pools", (*real).testPools},
-		{"worker sets", (*real).testWorkerSets},
-		{"policies", (*real).testPolicies},
-		{"thousand pods", (*real).testThousand},
+		{"manifests", (*rig).testManifests},
+		{"rights", (*rig).testRights},
+		{"pods", (*rig).testPods},
+		{"outage", (*rig).testOutage},
+		{"slices", (*rig).testSlices},
+		{"pools", (*rig).testPools},
+		{"worker sets", (*rig).testWorkerSets},
+		{"policies", (*rig).testPolicies},
+		{"thousand pods", (*rig).testThousand},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			own := *r
@@ -68,16 +68,16 @@ func TestRealCluster(t *testing.T) {
 	}
 }
 
-type real struct {
+type rig struct {
 	*testing.T
 	*realCluster
 
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // that of the test
 	admin  clientset.Interface
 	config *rest.Config // of the service account
 }
 
-func (r *real) clients(config *rest.Config) (clientset.Interface, dynamic.Interface) {
+func (r *rig) clients(config *rest.Config) (clientset.Interface, dynamic.Interface) {
 	r.t.Helper()
 	client, err := rest.HTTPClientFor(config)
 	require.NoError(r.t, err)
@@ -89,7 +89,7 @@ func (r *real) clients(config *rest.Config) (clientset.Interface, dynamic.Interf
 	return c, d
 }
 
-func (r *real) upstreamCRD() string {
+func (r *rig) upstreamCRD() string {
 	out, err := exec.Command("go", "mod", "download", "-json", upstream).Output()
 	require.NoError(r.t, err)
 	var module struct{ Dir string }
@@ -98,7 +98,7 @@ func (r *real) upstreamCRD() string {
 }
 
 // serviceAccount is a token of the account in rbac.yaml.
-func (r *real) serviceAccount() *rest.Config {
+func (r *rig) serviceAccount() *rest.Config {
 	token, err := r.admin.CoreV1().ServiceAccounts(ns).CreateToken(r.ctx, "kvsteer-gateway", &authnv1.TokenRequest{}, metav1.CreateOptions{})
 	require.NoError(r.t, err)
 	config := rest.CopyConfig(r.Admin)
@@ -107,7 +107,7 @@ func (r *real) serviceAccount() *rest.Config {
 }
 
 // create makes a pod as a kubelet would have it.
-func (r *real) create(pod *corev1.Pod) *corev1.Pod {
+func (r *rig) create(pod *corev1.Pod) *corev1.Pod {
 	r.Helper()
 	pod = pod.DeepCopy()
 	pod.UID = ""
@@ -120,7 +120,7 @@ func (r *real) create(pod *corev1.Pod) *corev1.Pod {
 	return made
 }
 
-func (r *real) kill(names ...string) {
+func (r *rig) kill(names ...string) {
 	r.Helper()
 	for _, name := range names {
 		zero := int64(0)
@@ -128,7 +128,7 @@ func (r *real) kill(names ...string) {
 	}
 }
 
-func (r *real) pods(config *rest.Config) *kubernetes.Pods {
+func (r *rig) pods(config *rest.Config) *kubernetes.Pods {
 	c, _ := r.clients(config)
 	return &kubernetes.Pods{Client: c, Namespaces: []string{ns}, Selector: "app=vllm", Ports: []string{"http"}}
 }
@@ -138,14 +138,14 @@ func line(pod *corev1.Pod, restarts int) string {
 }
 
 // Everything that examples/kubernetes has is taken by the server.
-func (r *real) testManifests() {
+func (r *rig) testManifests() {
 	for _, f := range []string{"engines.yaml", "resources.yaml", "pool.yaml", "rbac.yaml", "crds.yaml"} {
 		r.Log(r.must("", "apply", "--dry-run=server", "-f", manifests+f))
 	}
 }
 
 // The account may do what rbac.yaml says, and nothing else.
-func (r *real) testRights() {
+func (r *rig) testRights() {
 	c, _ := r.clients(r.config)
 	allowed := func(verb, group, resource, sub, namespace string) bool {
 		review, err := c.AuthorizationV1().SelfSubjectAccessReviews().Create(r.ctx, &authzv1.SelfSubjectAccessReview{
@@ -184,7 +184,7 @@ func (r *real) testRights() {
 	require.ErrorContains(r, run.errors()[0], "grant the verbs list and watch")
 }
 
-func (r *real) testPods() {
+func (r *rig) testPods() {
 	a := r.create(newPod("a", "", "10.0.0.1"))
 	b := r.create(newPod("b", "", "fd00::2"))
 	other := newPod("other", "", "10.0.0.9")
@@ -225,7 +225,7 @@ func (r *real) testPods() {
 }
 
 // The network is cut, and the API server restarted, while pods come and go.
-func (r *real) testOutage() {
+func (r *rig) testOutage() {
 	w := newWire(r.T, "127.0.0.1:"+r.port)
 	config := rest.CopyConfig(r.config)
 	config.Host = "https://" + w.listener.Addr().String()
@@ -253,7 +253,7 @@ func (r *real) testOutage() {
 	r.kill("b", "c")
 }
 
-func (r *real) testSlices() {
+func (r *rig) testSlices() {
 	slice := `{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","metadata":{"name":"s1","namespace":"inference",
 "labels":{"kubernetes.io/service-name":"vllm"}},"addressType":"IPv4","ports":[{"name":"http","port":8000}],
 "endpoints":[{"addresses":["10.0.0.1"],"conditions":{"ready":%v,"serving":true,"terminating":%v},
@@ -276,7 +276,7 @@ func (r *real) testSlices() {
 	require.Empty(r, run.errors())
 }
 
-func (r *real) testPools() {
+func (r *rig) testPools() {
 	a := r.create(newPod("a", "", "10.0.0.1"))
 	c, objects := r.clients(r.config)
 	for _, own := range []bool{false, true} {
@@ -309,7 +309,7 @@ func (r *real) testPools() {
 	r.kill("a")
 }
 
-func (r *real) testWorkerSets() {
+func (r *rig) testWorkerSets() {
 	a := r.create(newPod("a", "", "10.0.0.1"))
 	c, objects := r.clients(r.config)
 	r.must("", "apply", "-f", manifests+"resources.yaml")
@@ -319,7 +319,7 @@ func (r *real) testWorkerSets() {
 	row := func() string { return r.must("", "get", "-n", ns, "inferenceworkerset", "h100") }
 	waitFor(r.T, "the status", func() bool { return strings.Contains(row(), "h100   2         True       Accepted") })
 	// What the schema can't see is found here, and what was said before stays in force.
-	r.must("", "patch", "-n", ns, "inferenceworkerset", "h100", "--type=merge", "-p", `{"spec":{"worker":{"clas":"x"}}}`)
+	r.must("", "patch", "-n", ns, "inferenceworkerset", "h100", "--type=merge", "-p", `{"spec":{"worker":{"classes":"x"}}}`)
 	waitFor(r.T, "the status", func() bool { return strings.Contains(row(), "2         False      LastGoodVersionInForce") })
 	list, _ := run.last()
 	require.Equal(r, both, short(list))
@@ -332,7 +332,7 @@ func (r *real) testWorkerSets() {
 	r.kill("a")
 }
 
-func (r *real) testPolicies() {
+func (r *rig) testPolicies() {
 	_, objects := r.clients(r.config)
 	problems := make(chan error, 100)
 	open := func(none bool) (*kubernetes.Policies, error) {
@@ -371,7 +371,7 @@ func (r *real) testPolicies() {
 	require.ErrorIs(r, p.Status().Err, kubernetes.ErrNoPolicy)
 }
 
-func (r *real) testThousand() {
+func (r *rig) testThousand() {
 	begun := time.Now()
 	for i := range 1000 {
 		r.create(newPod(fmt.Sprintf("p%04d", i), "", fmt.Sprintf("10.1.%d.%d", i/250, 1+i%250)))

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -43,7 +44,7 @@ func objectReader(client dynamic.Interface, resource schema.GroupVersionResource
 func decode(u *unstructured.Unstructured, into any) error {
 	spec, ok, err := unstructured.NestedMap(u.Object, "spec")
 	if err != nil || !ok {
-		return fmt.Errorf("there is no spec; add it")
+		return errors.New("there is no spec; add it")
 	}
 	strict := u.GroupVersionKind().Group == GroupVersion.Group
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(spec, into, strict); err != nil {

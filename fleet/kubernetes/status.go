@@ -53,7 +53,7 @@ type Condition struct {
 func (w *StatusWriter) Write(ctx context.Context, u *unstructured.Unstructured, workers *int, conditions ...Condition) error {
 	var had Status
 	if raw, ok, err := unstructured.NestedMap(u.Object, "status"); err == nil && ok {
-		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &had) //nolint:errcheck // what can't be read is written anew
+		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &had) // what can't be read is written anew
 	}
 	want := Status{ObservedGeneration: u.GetGeneration(), Workers: workers, Conditions: w.merge(&had, u.GetGeneration(), conditions)}
 	if equality.Semantic.DeepEqual(had, want) {

@@ -1,3 +1,4 @@
+//nolint:lll,tagalign // the tags are the source of the schemas: a line each
 package kubernetes
 
 import (

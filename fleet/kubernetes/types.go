@@ -1,3 +1,4 @@
+//nolint:lll,tagalign // the tags are the source of the schemas: a line each
 package kubernetes
 
 import (
@@ -33,7 +34,7 @@ const (
 type InferencePoolSpec struct {
 	Selector    Selector     `json:"selector"              doc:"Pods that belong to the pool."`
 	TargetPorts []TargetPort `json:"targetPorts,omitempty" doc:"Ports that engines listen on, one engine a port."      maxItems:"8"`
-	Worker      Template     `json:"worker,omitempty"      doc:"What is said of each worker, unless its pod's annotations say otherwise."`
+	Worker      Template     `json:"worker,omitzero"       doc:"What is said of each worker, unless its pod's annotations say otherwise."`
 }
 
 // InferenceWorkerSetSpec describes workers that are alike: pods, or servers outside of
@@ -41,7 +42,7 @@ type InferencePoolSpec struct {
 type InferenceWorkerSetSpec struct {
 	Selector    *Selector      `json:"selector,omitempty"    doc:"Pods that are workers of the set. None if it is left out."`
 	TargetPorts []TargetPort   `json:"targetPorts,omitempty" doc:"Ports that engines in these pods listen on, one engine a port." maxItems:"8"`
-	Worker      Template       `json:"worker,omitempty"      doc:"What is said of each of these pods' workers, unless annotations say otherwise."`
+	Worker      Template       `json:"worker,omitzero"       doc:"What is said of each of these pods' workers, unless annotations say otherwise."`
 	Workers     []fleet.Worker `json:"workers,omitempty"     doc:"Workers that are no pods, as in a fleet file: docs/discovery.md." maxItems:"1000"`
 }
 

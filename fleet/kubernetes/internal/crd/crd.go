@@ -9,6 +9,7 @@ package crd
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -49,7 +50,10 @@ func Manifests() ([]byte, error) {
 		spec      node
 		columns   []column
 	}{
-		{kubernetes.KindPool, "The pods that serve the requests for one pool.", typed[kubernetes.InferencePoolSpec](), []column{workers, accepted, age}},
+		{
+			kubernetes.KindPool, "The pods that serve the requests for one pool.", typed[kubernetes.InferencePoolSpec](),
+			[]column{workers, accepted, age},
+		},
 		{
 			kubernetes.KindWorkerSet, "Workers that are alike: pods, or servers outside of the cluster.",
 			typed[kubernetes.InferenceWorkerSetSpec](), []column{workers, accepted, reason, age},
@@ -121,7 +125,7 @@ func schemaOf(t reflect.Type) node {
 	if t.PkgPath() == "k8s.io/apimachinery/pkg/apis/meta/v1" && t.Name() == "Time" {
 		return node{"type": "string", "format": "date-time"}
 	}
-	switch t.Kind() { //nolint:exhaustive // the kinds that our types are made of
+	switch t.Kind() {
 	case reflect.Pointer:
 		return schemaOf(t.Elem())
 	case reflect.Struct:
@@ -153,7 +157,7 @@ func structOf(t reflect.Type) node {
 		s := schemaOf(f.Type)
 		tag(s, f.Tag)
 		properties[name] = s
-		if !strings.Contains(options, "omitempty") {
+		if !strings.Contains(options, "omit") {
 			required = append(required, name)
 		}
 	}
@@ -223,7 +227,7 @@ func policySpec() (node, error) {
 	}
 	spec := mapOf(properties["spec"])
 	if spec == nil {
-		return nil, fmt.Errorf("crd: the schema of policies has no spec")
+		return nil, errors.New("crd: the schema of policies has no spec")
 	}
 	return structural(spec, root.Defs), nil
 }
@@ -242,7 +246,9 @@ func structural(s node, defs map[string]node) node {
 		return out
 	}
 	out := node{}
-	for _, key := range []string{"type", "description", "enum", "minimum", "maximum", "minLength", "minItems", "minProperties", "pattern", "required"} {
+	for _, key := range []string{
+		"type", "description", "enum", "minimum", "maximum", "minLength", "minItems", "minProperties", "pattern", "required",
+	} {
 		if v, ok := s[key]; ok {
 			out[key] = v
 		}

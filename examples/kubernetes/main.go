@@ -63,17 +63,9 @@ func run(ctx context.Context, log *slog.Logger, listen, kubeconfig, namespace, s
 	defer func() { err = errors.Join(err, workers.Close()) }()
 	options := []kvsteer.Option{kvsteer.WithFleet(workers), kvsteer.WithLogger(log), kvsteer.WithEvents(&zmtp.Transport{})}
 	if policies {
-		objects, err := dynamic.NewForConfig(config)
-		if err != nil {
-			return err
-		}
-		opening, cancel := context.WithTimeout(ctx, time.Minute)
-		defer cancel()
-		source, err := kubernetes.OpenPolicies(opening, kubernetes.PolicyOptions{
-			Client: objects, Namespaces: []string{namespace}, AllowNone: true, Logger: log,
-		})
-		if err != nil {
-			return err
+		source, opening := open(ctx, log, config, namespace)
+		if opening != nil {
+			return opening
 		}
 		defer func() { _ = source.Close() }() // it never fails
 		options = append(options, kvsteer.WithPolicy(source))
@@ -91,13 +83,25 @@ func run(ctx context.Context, log *slog.Logger, listen, kubeconfig, namespace, s
 	ended := make(chan error, 1)
 	go func() { ended <- server.ListenAndServe() }()
 	select {
-	case err := <-ended:
+	case err = <-ended:
 		return err
 	case <-ctx.Done():
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	return server.Shutdown(grace)
+}
+
+func open(ctx context.Context, log *slog.Logger, config *rest.Config, namespace string) (*kubernetes.Policies, error) {
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return kubernetes.OpenPolicies(ctx, kubernetes.PolicyOptions{
+		Client: objects, Namespaces: []string{namespace}, AllowNone: true, Logger: log,
+	})
 }
 
 func configOf(kubeconfig string) (*rest.Config, error) {
