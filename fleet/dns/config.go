@@ -45,8 +45,7 @@ func (d *Discoverer) resolver() (*resolver, error) {
 	}
 	f, err := os.Open(resolvConf)
 	if err != nil {
-		return nil, fmt.Errorf("dns: no servers to ask: %w; give Discoverer.Servers (%s has no such file by itself: see the package's documentation)",
-			err, runtime.GOOS)
+		return nil, fmt.Errorf("dns: no servers to ask: %w; give Discoverer.Servers, as %s may have no such file", err, runtime.GOOS)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxResolvConf))
 	_ = f.Close() // it was only read

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -152,7 +153,7 @@ func (d *Discoverer) Discover(ctx context.Context, set func([]fleet.Worker) erro
 	for first := true; ; first = false {
 		answer, err := d.lookup(ctx)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // a lookup that was cancelled is no news
+			return nil
 		}
 		if err != nil {
 			return d.failed(err, set)
@@ -247,8 +248,8 @@ func (d *Discoverer) worker(r Record) fleet.Worker {
 	if d.SRV {
 		w.Labels = map[string]string{
 			"dns-target":   r.Target,
-			"dns-priority": fmt.Sprint(r.Priority),
-			"dns-weight":   fmt.Sprint(r.Weight),
+			"dns-priority": strconv.Itoa(int(r.Priority)),
+			"dns-weight":   strconv.Itoa(int(r.Weight)),
 		}
 	}
 	if d.Worker != nil {

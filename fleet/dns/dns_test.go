@@ -3,7 +3,9 @@ package dns_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -50,7 +52,9 @@ func TestPause(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
+			s.mu.Lock()
 			s.zone, s.soa = c.zone, c.soa
+			s.mu.Unlock()
 			d := s.discoverer()
 			d.MinInterval, d.Timeout = 0, 20*time.Second
 			_, pause, err := d.Lookup(t.Context())
@@ -115,7 +119,7 @@ func TestAliases(t *testing.T) {
 
 	// A server that gives each CNAME alone is asked on.
 	s.put("a.test.", cname("b.test.", 0))
-	s.fail(func(q *question, good []byte) [][]byte {
+	s.fail(func(_ *question, good []byte) [][]byte {
 		var m dnsmessage.Message
 		if m.Unpack(good) == nil && len(m.Answers) > 1 {
 			m.Answers = m.Answers[:1]
@@ -388,7 +392,7 @@ func TestWorker(t *testing.T) {
 	d.SRV, d.Port, d.HTTPS = true, 0, true
 	d.Worker = func(r dns.Record, w fleet.Worker) fleet.Worker {
 		assert.Equal(t, "https://10.0.0.1:8443", w.URL)
-		w.URL = fmt.Sprintf("https://%s:%d", r.Target, r.Addr.Port())
+		w.URL = "https://" + net.JoinHostPort(r.Target, strconv.Itoa(int(r.Addr.Port())))
 		return w
 	}
 	c := newScene(t, d)

@@ -55,7 +55,6 @@ func (d *dnsmasq) serve(lines ...string) {
 	require.NoError(d.t, err)
 	require.NoError(d.t, os.WriteFile(d.conf, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
 	var out bytes.Buffer
-	//nolint:gosec // the path is one of two
 	cmd := exec.CommandContext(context.Background(), d.path, "--keep-in-foreground", "--conf-file="+d.conf, "--port="+port,
 		"--listen-address=127.0.0.1", "--bind-interfaces", "--no-resolv", "--no-hosts", "--pid-file", "--user=",
 		"--local=/test/", "--local-ttl=1", "--log-facility=-")

@@ -62,7 +62,7 @@ func (d *Discoverer) records(ctx context.Context, r *resolver, n name) (answer, 
 	}
 	addrs, a, err := d.addresses(ctx, r, n)
 	for _, addr := range addrs {
-		a.records = append(a.records, Record{Addr: netip.AddrPortFrom(addr, uint16(d.Port))}) //nolint:gosec // Validate has seen it
+		a.records = append(a.records, Record{Addr: netip.AddrPortFrom(addr, uint16(d.Port))})
 	}
 	return a, err
 }

@@ -117,7 +117,7 @@ func (e *RCodeError) Error() string {
 		dnsmessage.RCodeNotImplemented: "NOTIMP: it does not know the kind of query",
 		dnsmessage.RCodeRefused:        "REFUSED: it does not answer us; check its access list",
 	}
-	if text, ok := names[dnsmessage.RCode(e.Code)]; ok { //nolint:gosec // it came as one
+	if text, ok := names[dnsmessage.RCode(e.Code)]; ok {
 		return text
 	}
 	return fmt.Sprintf("RCODE %d", e.Code)

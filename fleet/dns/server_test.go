@@ -343,7 +343,7 @@ func faults() map[string]func(*question, []byte) [][]byte {
 				resource("evil.test.", address("2001:db8::666", 3600)),
 			}
 		}),
-		"cut in a record": func(q *question, good []byte) [][]byte {
+		"cut in a record": func(_ *question, good []byte) [][]byte {
 			return [][]byte{patched(good[:len(good)-1], func(b []byte) { b[3] &^= 0x0f; b[7] = 9 })}
 		},
 		"cut for ever": func(_ *question, good []byte) [][]byte { return [][]byte{patched(good, func(b []byte) { b[2] |= 2 })} },

@@ -100,7 +100,7 @@ func (r *resolver) tcp(ctx context.Context, server string, n name, t dnsmessage.
 		return nil, fmt.Errorf("its answer needs TCP: %w", err)
 	}
 	defer done()
-	framed := binary.BigEndian.AppendUint16(nil, uint16(len(q))) //nolint:gosec // a query is some 300 bytes at the most
+	framed := binary.BigEndian.AppendUint16(nil, uint16(len(q)))
 	if _, err = conn.Write(append(framed, q...)); err != nil {
 		return nil, err
 	}
