@@ -67,7 +67,7 @@ type Policies struct {
 	set  atomic.Pointer[policy.Set]
 	// good is what each policy said last that was right, by namespace/name.
 	good   map[string]*policy.File
-	writer StatusWriter
+	writer statusWriter
 	told   *problems
 
 	mu     sync.Mutex
@@ -114,7 +114,7 @@ func OpenPolicies(ctx context.Context, opts PolicyOptions) (*Policies, error) {
 	life, stop := context.WithCancel(context.Background())
 	p := &Policies{
 		opts: opts, good: map[string]*policy.File{}, told: newProblems(&common),
-		writer: StatusWriter{Client: opts.Client, Timeout: opts.Timeout},
+		writer: statusWriter{Client: opts.Client, Timeout: opts.Timeout},
 		first:  make(chan error, 1), stop: stop, done: make(chan struct{}),
 	}
 	go p.run(life, &common)

@@ -90,7 +90,9 @@ func (r *policyRound) gather(s *session) bool {
 			}
 		}
 	}
-	byName := func(a, b *unstructured.Unstructured) int { return cmp.Compare(a.GetKind()+keyOf(a), b.GetKind()+keyOf(b)) }
+	byName := func(a, b *unstructured.Unstructured) int {
+		return cmp.Compare(a.GetKind()+keyOf(a), b.GetKind()+keyOf(b))
+	}
 	slices.SortFunc(r.policies, byName)
 	slices.SortFunc(r.others, byName)
 	return ready
@@ -288,15 +290,15 @@ func (r *policyRound) report(s *session) {
 	}
 }
 
-func (r *policyRound) write(s *session, u *unstructured.Unstructured, conditions ...Condition) {
+func (r *policyRound) write(s *session, u *unstructured.Unstructured, conditions ...condition) {
 	if err := r.writer.Write(s.ctx, u, nil, conditions...); err != nil && s.ctx.Err() == nil {
 		r.told.add(origin{u.GetKind(), u.GetNamespace(), u.GetName()}.problem("status", err.Error()))
 	}
 }
 
-func (r *policyRound) condition(key string) Condition {
+func (r *policyRound) condition(key string) condition {
 	findings := r.errs[key]
-	c := Condition{Type: ConditionAccepted, Status: len(findings) == 0, Reason: ReasonAccepted, Message: "The policy is in force."}
+	c := condition{Type: ConditionAccepted, Status: len(findings) == 0, Reason: ReasonAccepted, Message: "The policy is in force."}
 	switch {
 	case len(findings) == 0:
 	case r.chosen[key] != nil:
@@ -307,38 +309,38 @@ func (r *policyRound) condition(key string) Condition {
 	return c
 }
 
-func providerConditions(u *unstructured.Unstructured) []Condition {
+func providerConditions(u *unstructured.Unstructured) []condition {
 	var spec InferenceProviderSpec
 	err := decode(u, &spec)
 	if err == nil && spec.URL == "" {
 		err = errors.New("url: missing; write the base address of the provider's API")
 	}
-	return []Condition{accepted(err), {
+	return []condition{accepted(err), {
 		Type: ConditionProgrammed, Reason: ReasonNotSupported,
 		Message: "Policies may name the provider, but this release sends no requests to providers.",
 	}}
 }
 
-func accepted(err error) Condition {
+func accepted(err error) condition {
 	if err != nil {
-		return Condition{Type: ConditionAccepted, Reason: ReasonInvalid, Message: err.Error()}
+		return condition{Type: ConditionAccepted, Reason: ReasonInvalid, Message: err.Error()}
 	}
-	return Condition{Type: ConditionAccepted, Status: true, Reason: ReasonAccepted, Message: "The object is right."}
+	return condition{Type: ConditionAccepted, Status: true, Reason: ReasonAccepted, Message: "The object is right."}
 }
 
-func (r *policyRound) backendConditions(u *unstructured.Unstructured) []Condition {
+func (r *policyRound) backendConditions(u *unstructured.Unstructured) []condition {
 	var spec GatewayBackendSpec
 	c := accepted(decode(u, &spec))
 	if c.Status && !slices.ContainsFunc(r.others, func(o *unstructured.Unstructured) bool {
 		return o.GetKind() == spec.Ref.Kind && o.GetName() == spec.Ref.Name && o.GetNamespace() == u.GetNamespace()
 	}) {
-		c = Condition{
+		c = condition{
 			Type: ConditionAccepted, Reason: ReasonUnresolved,
 			Message: "spec.ref: there is no " + spec.Ref.Kind + " " + u.GetNamespace() + "/" + spec.Ref.Name +
 				"; create it or correct the reference",
 		}
 	}
-	return []Condition{c, {
+	return []condition{c, {
 		Type: ConditionProgrammed, Reason: ReasonNotSupported,
 		Message: "The object is checked only: this release does not program gateways.",
 	}}

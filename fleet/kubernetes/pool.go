@@ -65,7 +65,7 @@ func (d *Pool) Discover(ctx context.Context, set func([]fleet.Worker) error) err
 		resource = Resource(GroupVersion, KindPool)
 	}
 	seen := false
-	status := StatusWriter{Client: d.Objects, Timeout: d.Options.timeout()}
+	status := statusWriter{Client: d.Objects, Timeout: d.Options.timeout()}
 	return discover(ctx, &d.Options, set, func(s *session) ([]found, bool, error) {
 		m := s.need("pool", func() *mirror {
 			return s.mirror(objectReader(d.Objects, resource, d.Namespace, d.Name, ""), s.onChange())
@@ -91,8 +91,8 @@ func (d *Pool) Discover(ctx context.Context, set func([]fleet.Worker) error) err
 
 // report writes the pool's status. Of a pool that is wrong the last list stays in
 // force.
-func (d *Pool) report(s *session, status *StatusWriter, u *unstructured.Unstructured, workers int, wrong error) {
-	c := Condition{Type: ConditionAccepted, Status: true, Reason: ReasonAccepted, Message: "The pool is in force."}
+func (d *Pool) report(s *session, status *statusWriter, u *unstructured.Unstructured, workers int, wrong error) {
+	c := condition{Type: ConditionAccepted, Status: true, Reason: ReasonAccepted, Message: "The pool is in force."}
 	count := &workers
 	if wrong != nil {
 		count, c.Status, c.Reason, c.Message = nil, false, ReasonInvalid, wrong.Error()
@@ -169,4 +169,3 @@ func pick[T comparable](into *T, other T) {
 		*into = other
 	}
 }
-

@@ -159,17 +159,28 @@ func (r *rig) testRights() {
 	read := map[string]bool{"list": true, "watch": true}
 	for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
 		for _, x := range [][2]string{
-			{"", "pods"}, {"discovery.k8s.io", "endpointslices"}, {"inference.networking.k8s.io", "inferencepools"},
-			{"kvsteer.dev", "inferencepools"}, {"kvsteer.dev", "inferenceworkersets"}, {"kvsteer.dev", "inferenceproviders"},
-			{"kvsteer.dev", "inferencepolicies"}, {"kvsteer.dev", "gatewaybackends"},
+			{"", "pods"},
+			{"discovery.k8s.io", "endpointslices"},
+			{"inference.networking.k8s.io", "inferencepools"},
+			{"kvsteer.dev", "inferencepools"},
+			{"kvsteer.dev", "inferenceworkersets"},
+			{"kvsteer.dev", "inferenceproviders"},
+			{"kvsteer.dev", "inferencepolicies"},
+			{"kvsteer.dev", "gatewaybackends"},
 		} {
 			assert.Equal(r, read[verb], allowed(verb, x[0], x[1], "", ns), "%s %v", verb, x)
 			assert.False(r, allowed(verb, x[0], x[1], "", "default"), "%s %v elsewhere", verb, x)
 			assert.Equal(r, x[0] == "kvsteer.dev" && verb == "patch", allowed(verb, x[0], x[1], "status", ns), "%s %v/status", verb, x)
 		}
 		for _, x := range [][2]string{
-			{"", "secrets"}, {"", "configmaps"}, {"", "services"}, {"", "nodes"}, {"", "serviceaccounts"}, {"apps", "deployments"},
-			{"rbac.authorization.k8s.io", "roles"}, {"apiextensions.k8s.io", "customresourcedefinitions"},
+			{"", "secrets"},
+			{"", "configmaps"},
+			{"", "services"},
+			{"", "nodes"},
+			{"", "serviceaccounts"},
+			{"apps", "deployments"},
+			{"rbac.authorization.k8s.io", "roles"},
+			{"apiextensions.k8s.io", "customresourcedefinitions"},
 		} {
 			assert.False(r, allowed(verb, x[0], x[1], "", ns), "%s %v", verb, x)
 		}
@@ -383,7 +394,8 @@ func (r *rig) testThousand() {
 	defer f.Close()
 	waitFor(r.T, "all", func() bool { return len(f.Snapshot().Members()) == 1000 })
 	r.Log("known in ", time.Since(begun))
-	r.must("", "delete", "pods", "-n", ns, "--all", "--force", "--grace-period=0")
+	zero := int64(0)
+	require.NoError(r, r.admin.CoreV1().Pods(ns).DeleteCollection(r.ctx, metav1.DeleteOptions{GracePeriodSeconds: &zero}, metav1.ListOptions{}))
 	waitFor(r.T, "none", func() bool { return len(f.Snapshot().Members()) == 0 })
 	require.NoError(r, f.Err())
 }

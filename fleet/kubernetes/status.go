@@ -17,11 +17,11 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// StatusWriter writes the status of our custom resources. Several gateways may watch
+// statusWriter writes the status of our custom resources. Several gateways may watch
 // one object: who finds written what they would write leaves it alone, and nobody
 // writes again what they wrote last, so that two that do not agree don't take turns
 // for ever. It is for use by one goroutine at a time.
-type StatusWriter struct {
+type statusWriter struct {
 	// Client needs the verb patch for the subresource status.
 	Client dynamic.Interface
 	// Timeout bounds each request. Default 30 s.
@@ -40,8 +40,8 @@ const maxWritten = 1 << 14
 // ours.
 const maxMessage = 8 << 10
 
-// Condition is one to be written.
-type Condition struct {
+// condition is one to be written.
+type condition struct {
 	Type    string
 	Status  bool
 	Reason  string
@@ -50,7 +50,7 @@ type Condition struct {
 
 // Write writes the status of u, unless it is that already. An object that was changed
 // or deleted meanwhile is left alone, which is no error: there will be another event.
-func (w *StatusWriter) Write(ctx context.Context, u *unstructured.Unstructured, workers *int, conditions ...Condition) error {
+func (w *statusWriter) Write(ctx context.Context, u *unstructured.Unstructured, workers *int, conditions ...condition) error {
 	var had Status
 	if raw, ok, err := unstructured.NestedMap(u.Object, "status"); err == nil && ok {
 		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &had) // what can't be read is written anew
@@ -97,7 +97,7 @@ func describe(u *unstructured.Unstructured) string {
 	return u.GetKind() + " " + u.GetNamespace() + "/" + u.GetName()
 }
 
-func fingerprint(workers *int, conditions []Condition) string {
+func fingerprint(workers *int, conditions []condition) string {
 	out := fmt.Sprint(conditions)
 	if workers != nil {
 		out = strconv.Itoa(*workers) + " " + out
@@ -106,7 +106,7 @@ func fingerprint(workers *int, conditions []Condition) string {
 }
 
 // merge keeps conditions of others, and the times of those that are as they were.
-func (w *StatusWriter) merge(had *Status, generation int64, conditions []Condition) []metav1.Condition {
+func (w *statusWriter) merge(had *Status, generation int64, conditions []condition) []metav1.Condition {
 	out := slices.Clone(had.Conditions)
 	for _, c := range conditions {
 		now := time.Now

@@ -60,7 +60,7 @@ func (d *WorkerSets) Discover(ctx context.Context, set func([]fleet.Worker) erro
 		return err
 	}
 	r := &setRound{WorkerSets: d, good: map[string]*InferenceWorkerSetSpec{}}
-	r.status = StatusWriter{Client: d.Objects, Timeout: d.Options.timeout()}
+	r.status = statusWriter{Client: d.Objects, Timeout: d.Options.timeout()}
 	return discover(ctx, &d.Options, set, r.build)
 }
 
@@ -70,7 +70,7 @@ type setRound struct {
 
 	// good is what each set said last that was right.
 	good   map[string]*InferenceWorkerSetSpec
-	status StatusWriter
+	status statusWriter
 }
 
 func (d *setRound) build(s *session) ([]found, bool, error) {
@@ -206,7 +206,7 @@ func (d *setRound) members(s *session, u *unstructured.Unstructured, spec *Infer
 }
 
 func (d *setRound) report(s *session, r *setReport) {
-	c := Condition{Type: ConditionAccepted, Status: true, Reason: ReasonAccepted, Message: "The set is in force."}
+	c := condition{Type: ConditionAccepted, Status: true, Reason: ReasonAccepted, Message: "The set is in force."}
 	if r.wrong != nil {
 		s.problems.add(r.wrong)
 		c.Status, c.Reason, c.Message = false, ReasonInvalid, r.wrong.Problem

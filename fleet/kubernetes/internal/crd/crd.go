@@ -56,7 +56,8 @@ func Manifests() ([]byte, error) {
 		},
 		{
 			kubernetes.KindWorkerSet, "Workers that are alike: pods, or servers outside of the cluster.",
-			typed[kubernetes.InferenceWorkerSetSpec](), []column{workers, accepted, reason, age},
+			typed[kubernetes.InferenceWorkerSetSpec](),
+			[]column{workers, accepted, reason, age},
 		},
 		{
 			kubernetes.KindProvider, "An external service, which policies may name.", typed[kubernetes.InferenceProviderSpec](),

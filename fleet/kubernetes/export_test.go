@@ -1,0 +1,7 @@
+package kubernetes
+
+// What tests see.
+type (
+	StatusWriter = statusWriter
+	Condition    = condition
+)
