@@ -191,9 +191,14 @@ func TestForgeries(t *testing.T) {
 		if err != nil {
 			panic(err)
 		}
+		m.Answers = []dnsmessage.Resource{resource("workers.test.", address("10.66.6.8", 3600))}
+		forged, err := m.Pack()
+		if err != nil {
+			panic(err)
+		}
 		var out [][]byte
 		for _, kind := range []string{"wrong id", "garbage", "echoes the query", "another name", "another type"} {
-			out = append(out, forge[kind](q, good)...)
+			out = append(out, forge[kind](q, forged)...)
 		}
 		return append(out, mixed)
 	})
