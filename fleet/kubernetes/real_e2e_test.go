@@ -58,6 +58,7 @@ func TestRealCluster(t *testing.T) {
 		{"pools", (*rig).testPools},
 		{"worker sets", (*rig).testWorkerSets},
 		{"policies", (*rig).testPolicies},
+		{"gateway", (*rig).testGateway},
 		{"thousand pods", (*rig).testThousand},
 	} {
 		t.Run(part.name, func(t *testing.T) {
