@@ -2,62 +2,65 @@ package kubernetes_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"k8s.io/client-go/dynamic"
 	clientset "k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/fleet/kubernetes"
 )
 
+// config is what rest.InClusterConfig returns in a pod.
+func config() *rest.Config { return &rest.Config{Host: "https://cluster.example"} }
+
 func ExamplePods() {
-	config, err := rest.InClusterConfig()
-	if err != nil {
-		return // not in a pod
-	}
-	client, err := clientset.NewForConfig(config)
-	if err != nil {
-		return
-	}
-	workers, err := fleet.New(fleet.Options{Discoverer: &kubernetes.Pods{
-		Client: client, Namespaces: []string{"inference"}, Selector: "app=vllm", Ports: []string{"http"},
+	pods := &kubernetes.Pods{
+		Client:     clientset.NewForConfigOrDie(config()),
+		Namespaces: []string{"inference"}, Selector: "app=vllm", Ports: []string{"http"},
 		Options: kubernetes.Options{Template: kubernetes.Template{EventsPort: 5557, ReplayPort: 5657}},
-	}})
-	if err != nil {
-		return
 	}
-	defer workers.Close() //nolint:errcheck // always nil
+	// fleet.New(fleet.Options{Discoverer: pods}) asks the same.
+	fmt.Println(pods.Validate())
+	// Output: <nil>
 }
 
 func ExampleEndpointSlices() {
-	var client clientset.Interface
-	_ = fleet.Options{Discoverer: &kubernetes.EndpointSlices{
-		Client: client, Namespaces: []string{"inference"}, Service: "vllm", Ports: []string{"http"},
-	}}
+	endpoints := &kubernetes.EndpointSlices{
+		Client:     clientset.NewForConfigOrDie(config()),
+		Namespaces: []string{"inference"}, Service: "vllm", Ports: []string{"http"},
+	}
+	fmt.Println(endpoints.Validate())
+	// Output: <nil>
 }
 
 func ExamplePool() {
-	var client clientset.Interface
-	var objects dynamic.Interface
-	_ = fleet.Options{Discoverer: &kubernetes.Pool{Client: client, Objects: objects, Namespace: "inference", Name: "vllm"}}
+	pool := &kubernetes.Pool{
+		Client: clientset.NewForConfigOrDie(config()), Objects: dynamic.NewForConfigOrDie(config()),
+		Namespace: "inference", Name: "vllm",
+	}
+	fmt.Println(pool.Validate())
+	// Output: <nil>
 }
 
 func ExampleWorkerSets() {
-	var client clientset.Interface
-	var objects dynamic.Interface
-	_ = fleet.Options{Discoverer: &kubernetes.WorkerSets{Client: client, Objects: objects, Namespaces: []string{"inference"}}}
+	sets := &kubernetes.WorkerSets{
+		Client: clientset.NewForConfigOrDie(config()), Objects: dynamic.NewForConfigOrDie(config()),
+		Namespaces: []string{"inference"},
+	}
+	fmt.Println(sets.Validate())
+	// Output: <nil>
 }
 
+// The policies that it returns are for kvsteer.WithPolicy.
 func ExampleOpenPolicies() {
-	var objects dynamic.Interface // of dynamic.NewForConfig
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
-	policies, err := kubernetes.OpenPolicies(ctx, kubernetes.PolicyOptions{Client: objects, Namespaces: []string{"inference"}})
-	if err != nil {
-		return
-	}
-	defer policies.Close() //nolint:errcheck // always nil
-	// router, err := kvsteer.New(kvsteer.WithFleet(workers), kvsteer.WithPolicy(policies))
+	_, err := kubernetes.OpenPolicies(ctx, kubernetes.PolicyOptions{
+		Client: dynamic.NewForConfigOrDie(&rest.Config{Host: "http://127.0.0.1:1"}), Namespaces: []string{"inference"},
+	})
+	fmt.Println(errors.Is(err, context.DeadlineExceeded))
+	// Output: true
 }
