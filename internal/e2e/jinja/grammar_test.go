@@ -410,7 +410,7 @@ func compareSources(t *testing.T, o *oracle, sources []string) {
 		switch {
 		case err == nil && want.Error == nil && bytes.Equal(out, text):
 			equal++
-		case err != nil && want.Error != nil && (kind(err) != "!limit" || want.Error[0] == "RecursionError") && (kind(err) == "!raised") == (want.Error[0] == "raised"):
+		case err != nil && want.Error != nil && (kind(err) != "!limit" || want.Error[0] == "RecursionError" || want.Error[0] == "MemoryError") && (kind(err) == "!raised") == (want.Error[0] == "raised"):
 			fail++
 		case err != nil && kind(err) == "!unsupported":
 			if !address.Match(text) {
