@@ -1,0 +1,33 @@
+// Package quota decides whether a request may be served now: how many requests,
+// tokens and how much money each organisation, team, tenant, key, model and class of
+// service may take, and how many requests at a time.
+//
+// A [Limiter] is made of [Rule]s. A request must be let through by every level of
+// them, all or nothing: [Limiter.Reserve] takes from all buckets that the request
+// falls into, or from none and says by a [Error] which rule refused and when it
+// would not. What was reserved is an estimate; [Reservation.Settle] replaces it by
+// what was really used, [Reservation.Refund] gives all of it back. One of the two
+// takes effect, once.
+//
+// # Rates
+//
+// A rate is a bucket (GCRA, the leaky bucket as a meter): it holds Burst, refills
+// with Amount per Per, and lets a request through that finds enough in it. So within
+// any time t at most Burst + Amount·t/Per pass, plus what requests used beyond their
+// estimates: that is debt, and the bucket lets nothing through until it is paid. All
+// arithmetic is in whole numbers and exact, however often something is given back;
+// what is given back after a bucket has been full in between is not given, since the
+// bucket had forgotten it.
+//
+// # Budgets
+//
+// A [Budget] is an amount for a period of the calendar, in a time zone, or for the
+// last so many hours. A hard one refuses, a soft one tells.
+//
+// # State
+//
+// Everything is in memory and of one process (package redis shares rates between
+// processes). A bucket that is full and unused is the same as none and is forgotten.
+// Times are differences of Options.Now: a clock with a monotonic reading, as
+// time.Now has, may be set at any time; another one that is set back stands still.
+package quota

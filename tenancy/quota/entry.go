@@ -1,0 +1,145 @@
+package quota
+
+import (
+	"sync"
+	"time"
+)
+
+// entry is one bucket of each rate of a rule, for one of those that the rule counts
+// apart. There may be a million of them: it is as small as it can be. A request locks
+// its entries in the order of the levels that they are of.
+type entry struct {
+	mu    sync.Mutex
+	rule  *rule
+	rates [numRates]bucket
+	// running are the requests under way, each with a Reservation that points here;
+	// forgotten if it is not to be used any more, but looked up again.
+	running int32
+	budget  *spending
+}
+
+const forgotten = -1
+
+// unused reports whether forgetting the entry changes nothing. Its mutex is held.
+func (e *entry) unused(l *Limiter, now int64) bool {
+	if e.running != 0 {
+		return false
+	}
+	for m := range e.rule.rates {
+		if b := &e.rates[m]; e.rule.rates[m].limits() && (b.full > now || b.full == now && b.frac > 0) {
+			return false
+		}
+	}
+	if e.budget == nil {
+		return true
+	}
+	e.budget.advance(&e.rule.period, l.opts.Now())
+	return e.budget.idle()
+}
+
+// refuses returns why the entry lets t not through, nil if it does. Its mutex is held.
+func (e *entry) refuses(l *Limiter, d *Demand, t *takes, now int64) *Error {
+	var worst *Error
+	for m := range e.rule.rates {
+		p, asked := &e.rule.rates[m], t.rates[m]
+		if !p.limits() || asked == 0 {
+			continue
+		}
+		if asked > p.limit.Burst {
+			return e.rule.refusal(d, Error{Meter: Meter(m), Limit: p.limit.Burst, Asked: asked, Permanent: true})
+		}
+		if wait := e.rates[m].wait(p, asked, now); wait > 0 {
+			worst = later(worst, e.rule.refusal(d, Error{
+				Meter: Meter(m), Limit: p.limit.Burst, Asked: asked, Left: e.rates[m].left(p, now),
+				RetryAfter: time.Duration(wait), Exact: true,
+			}))
+		}
+	}
+	if c := e.rule.Concurrency; c > 0 && int(e.running) >= c {
+		worst = later(worst, e.rule.refusal(d, Error{
+			Meter: Concurrency, Limit: int64(c), Asked: 1, RetryAfter: l.opts.ConcurrencyRetry,
+		}))
+	}
+	if e.budget != nil {
+		if r := e.overBudget(l, d, t); r != nil {
+			worst = later(worst, r)
+		}
+	}
+	return worst
+}
+
+func (e *entry) overBudget(l *Limiter, d *Demand, t *takes) *Error {
+	p, wall := &e.rule.period, l.opts.Now()
+	e.budget.advance(p, wall)
+	m, over := e.budget.exceeded(p, t.of)
+	if !over || p.Soft {
+		return nil
+	}
+	sum := e.budget.spent().plus(e.budget.reserved)
+	r := Error{Meter: m, Limit: p.Money, Asked: t.of.money, Left: p.Money - sum.money}
+	if m == BudgetTokens {
+		r.Limit, r.Asked, r.Left = p.Tokens, t.of.tokens, p.Tokens-sum.tokens
+	}
+	if r.Asked > r.Limit {
+		r.Permanent = true
+		return e.rule.refusal(d, r)
+	}
+	r.RetryAfter = max(e.budget.reset(p, t.of, wall).Sub(wall), 1)
+	return e.rule.refusal(d, r)
+}
+
+// refusal says whose bucket it is.
+func (r *rule) refusal(d *Demand, no Error) *Error {
+	no.Rule, no.Scope, no.Who = r.Name, r.Scope, r.who(d)
+	if r.PerModel {
+		no.Model = d.Model
+	}
+	if r.PerClass {
+		no.Class = d.Class
+	}
+	return &no
+}
+
+// later returns the Error that lasts longer; one is as good as none.
+func later(a, b *Error) *Error {
+	switch {
+	case a == nil || b != nil && !a.Permanent && (b.Permanent || b.RetryAfter > a.RetryAfter):
+		return b
+	default:
+		return a
+	}
+}
+
+// takeAll takes t. Its mutex is held, and refuses has said nil.
+func (e *entry) takeAll(t *takes, now int64, fills *[numRates]uint32) {
+	for m := range e.rule.rates {
+		if p := &e.rule.rates[m]; p.limits() {
+			fills[m] = e.rates[m].take(p, t.rates[m], now)
+		}
+	}
+	e.running++
+	if e.budget != nil {
+		e.budget.reserved = e.budget.reserved.plus(t.of)
+	}
+}
+
+// Notice says that a budget's soft limit was reached.
+type Notice struct {
+	Rule  string
+	Scope Scope
+	// Who, Model and Class are whose budget it is, as in [Error].
+	Who, Model, Class string
+	// Money and Tokens were spent in the period so far; the limits are the rule's.
+	Money, Tokens           int64
+	MoneyLimit, TokensLimit int64
+}
+
+// notice is of an entry whose mutex is held.
+func (e *entry) notice() Notice {
+	s, p := e.budget, &e.rule.period
+	sum := s.spent()
+	return Notice{
+		Rule: e.rule.Name, Scope: e.rule.Scope, Who: s.who, Model: s.model, Class: s.class,
+		Money: sum.money, Tokens: sum.tokens, MoneyLimit: p.Money, TokensLimit: p.Tokens,
+	}
+}

@@ -1,0 +1,56 @@
+package quota
+
+import (
+	"fmt"
+	"time"
+)
+
+// Error is why a request may not be served now. It is an error.
+type Error struct {
+	// Rule is the name of the rule that refused, Scope and Who whose bucket it was:
+	// the organisation's, team's, tenant's or key's name.
+	Rule  string
+	Scope Scope
+	Who   string
+	// Model and Class are those of the bucket, where the rule counts by them.
+	Model, Class string
+	// Meter is what there is too little of.
+	Meter Meter
+	// Limit is the rate's Burst, the Concurrency or the Budget; Asked what the request
+	// needs; Left what there was, negative in debt.
+	Limit, Asked, Left int64
+	// RetryAfter is after what time the same request is let through if nothing else
+	// comes first. For Concurrency it is a guess, since nobody knows when a request ends:
+	// Exact says so. 0 if Permanent.
+	RetryAfter time.Duration
+	Exact      bool
+	// Permanent: it never will be, because it asks for more than there can be, or
+	// because the rule denies.
+	Permanent bool
+	// Denied: the rule has Deny.
+	Denied bool
+}
+
+// Error says it in a sentence, with the names of the gateway's own configuration.
+func (r *Error) Error() string {
+	who := r.Scope.String()
+	if r.Who != "" {
+		who += fmt.Sprintf(" %q", r.Who)
+	}
+	if r.Model != "" {
+		who += fmt.Sprintf(", model %q", r.Model)
+	}
+	if r.Class != "" {
+		who += fmt.Sprintf(", class %q", r.Class)
+	}
+	switch {
+	case r.Denied:
+		return fmt.Sprintf("quota: rule %q lets nothing through for %s", r.Rule, who)
+	case r.Permanent:
+		return fmt.Sprintf("quota: rule %q for %s: the request needs %d %v, and %d is the most that it lets through at once",
+			r.Rule, who, r.Asked, r.Meter, r.Limit)
+	default:
+		return fmt.Sprintf("quota: rule %q for %s: the limit of %d %v is reached (%d left, %d needed); again in %v",
+			r.Rule, who, r.Limit, r.Meter, r.Left, r.Asked, r.RetryAfter)
+	}
+}

@@ -1,0 +1,135 @@
+package quota
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// maxLevels is how many levels of rules a request may pass.
+const maxLevels = 8
+
+// Reservation is what a request has taken. The zero value is ready for
+// [Limiter.Reserve]; it may be used again once it is ended, and must not be copied
+// while it is not. Settle and Refund may be called at the same time.
+type Reservation struct {
+	state   atomic.Uint32
+	limiter *Limiter
+	holds   [maxLevels]*entry
+	fills   [maxLevels][numRates]uint32
+	n       int
+	takes   takes
+
+	// Guarded by lane.mu.
+	lane       *lane
+	prev, next *Reservation
+	expires    int64
+}
+
+// The states of a Reservation.
+const (
+	idle  uint32 = iota // ready for Reserve
+	busy                // being made or ended by whoever set it
+	taken               // under way
+)
+
+// Settle replaces what was reserved by what was used. It reports whether it did: not
+// if the Reservation was ended before.
+func (r *Reservation) Settle(u Used) bool {
+	if !r.unlink() {
+		return false
+	}
+	t := r.limiter.weights.used(&u)
+	r.end(&t, false)
+	return true
+}
+
+// Refund gives everything back: nothing was served. It reports whether it did: not if
+// the Reservation was ended before.
+func (r *Reservation) Refund() bool {
+	if !r.unlink() {
+		return false
+	}
+	r.end(&takes{}, true)
+	return true
+}
+
+// unlink takes the Reservation from those that are under way, and reports whether it
+// was among them.
+func (r *Reservation) unlink() bool {
+	if !r.state.CompareAndSwap(taken, busy) {
+		return false
+	}
+	r.lane.remove(r)
+	return true
+}
+
+// end books what became of a Reservation that its caller has unlinked.
+func (r *Reservation) end(used *takes, refund bool) {
+	l := r.limiter
+	now, wall := l.clock.now()
+	var soft []Notice
+	for i, e := range r.holds[:r.n] {
+		e.mu.Lock()
+		for m := range e.rule.rates {
+			p := &e.rule.rates[m]
+			if !p.limits() {
+				continue
+			}
+			switch reserved, took := r.takes.rates[m], used.rates[m]; {
+			case took > reserved:
+				e.rates[m].take(p, took-reserved, now)
+			case took < reserved:
+				e.rates[m].put(p, reserved-took, r.fills[i][m])
+			default:
+			}
+		}
+		e.running--
+		if s := e.budget; s != nil {
+			s.reserved = s.reserved.minus(r.takes.of)
+			s.advance(&e.rule.period, wall)
+			if s.spend(&e.rule.period, used.of, wall) && l.opts.OnSoft != nil {
+				soft = append(soft, e.notice())
+			}
+		}
+		e.mu.Unlock()
+	}
+	l.count(r.lane, &r.takes, used, refund)
+	r.n = 0
+	clear(r.holds[:])
+	r.state.Store(idle)
+	for i := range soft {
+		l.opts.OnSoft(&soft[i])
+	}
+}
+
+// Standing is how a rate stands for whoever has a Reservation.
+type Standing struct {
+	Rule string
+	// Limit is the rate's Burst, Left what may be taken at once, 0 in debt; the bucket is
+	// full again after Full if nothing more is taken.
+	Limit, Left int64
+	Full        time.Duration
+}
+
+// Standing returns how the tightest of the rates that count a meter stands, the one of
+// which the least is left; ok is false if none does, or the Reservation was ended. It
+// must not be called while the Reservation is being ended.
+func (r *Reservation) Standing(m Meter) (s Standing, ok bool) {
+	if r.state.Load() != taken || m >= numRates {
+		return Standing{}, false
+	}
+	now, _ := r.limiter.clock.now()
+	for _, e := range r.holds[:r.n] {
+		p := &e.rule.rates[m]
+		if !p.limits() {
+			continue
+		}
+		e.mu.Lock()
+		left, full := max(e.rates[m].left(p, now), 0), max(e.rates[m].full-now, 0)
+		e.mu.Unlock()
+		if !ok || left < s.Left {
+			s, ok = Standing{Rule: e.rule.Name, Limit: p.limit.Burst, Left: left, Full: time.Duration(full)}, true
+		}
+	}
+	return s, ok
+}
