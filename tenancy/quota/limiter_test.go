@@ -266,7 +266,7 @@ func TestNeverAboveTheLimit(t *testing.T) {
 						t.Errorf("not an Error: %v", err)
 						return
 					}
-					clock.add(no.RetryAfter/goroutines + 1)
+					clock.add(no.RetryAfter/2 + 1)
 					runtime.Gosched()
 				}
 				took := int64(100 + (i*37+g)%(worst-100))
