@@ -83,6 +83,7 @@ type Discoverer interface {
 	// every change, until ctx ends; it then returns. An error before that is
 	// reported and Discover is called again after a pause; the last list stays in
 	// force meanwhile. set copies what it keeps, and refuses a list with an
-	// invalid or duplicate worker, returning an error that names it.
+	// invalid or duplicate worker, returning an error that names it. It must be called
+	// by one goroutine at a time, and not after Discover has returned.
 	Discover(ctx context.Context, set func([]Worker) error) error
 }

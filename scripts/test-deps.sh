@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes sure that what the tests need besides Go is there: a C compiler (the race
-# detector and the cgo modules), and libzmq with its pkg-config file (kvcache/zmq).
+# detector and the cgo modules), libzmq with its pkg-config file (kvcache/zmq), dnsmasq.
 # Installs what is missing where apt-get may be used; says what to install elsewhere.
 set -eu
 cd "$(dirname "$0")/.."
@@ -10,6 +10,10 @@ cc=$(go env CC)
 command -v "${cc%% *}" >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
 command -v pkg-config >/dev/null 2>&1 || missing="$missing pkg-config"
 pkg-config --exists libzmq 2>/dev/null || missing="$missing libzmq3-dev"
+# A real name server for fleet/dns; where it is none of Debian's, that test is skipped.
+if command -v apt-get >/dev/null 2>&1; then
+	command -v dnsmasq >/dev/null 2>&1 || [ -x /usr/sbin/dnsmasq ] || missing="$missing dnsmasq-base"
+fi
 
 # The library of kvcache/hftok is built from source, which takes cargo and some
 # minutes; without it that module alone is tested without cgo.
@@ -24,7 +28,7 @@ hftok() {
 by_hand() {
 	cat >&2 <<EOF
 The tests need more than Go: a C compiler, pkg-config and libzmq ($1).
-  Debian, Ubuntu:  apt-get install gcc libc6-dev pkg-config libzmq3-dev
+  Debian, Ubuntu:  apt-get install gcc libc6-dev pkg-config libzmq3-dev dnsmasq-base
   Fedora:          dnf install gcc pkgconf-pkg-config zeromq-devel
   macOS:           xcode-select --install; brew install pkg-config zeromq
 Without them 'make test-root' still tests the library itself, which is pure Go.
