@@ -47,7 +47,7 @@ func main() {
 	flag.StringVar(&c.fleet, "fleet", "fleet.yaml", "file that lists the workers; it may change while we run")
 	flag.StringVar(&c.policy, "policy", "", "`file` or directory of policies; it may change while we run")
 	flag.StringVar(&c.record, "record", "", "file to append the decision log to, which kvsteer replay reads")
-	flag.IntVar(&c.endpoints, "endpoints", 1, "how many endpoints to name for a request: 1 for envoy.yaml, more for Envoys that try the next one")
+	flag.IntVar(&c.endpoints, "endpoints", 1, "how many endpoints to name: 1 for envoy.yaml, more for Envoys that try the next one")
 	flag.BoolVar(&c.queue, "queue", false, "hold requests while every worker is busy, and choose when one is free")
 	flag.DurationVar(&c.notice, "notice", time.Second, "how long readiness is denied before new requests are, for load balancers to notice")
 	flag.DurationVar(&c.grace, "grace", 30*time.Second, "how long requests may go on after a signal to stop")
@@ -88,8 +88,8 @@ func run(ctx context.Context, c config) (err error) {
 	}
 	if c.policy != "" {
 		// No classifiers here: a rule that asks for a tag is refused. examples/nethttp has them.
-		source, err := policyfile.Open(c.policy, policyfile.Options{Check: policy.CheckOptions{}, Logger: logger})
-		if err != nil {
+		var source *policyfile.Source
+		if source, err = policyfile.Open(c.policy, policyfile.Options{Check: policy.CheckOptions{}, Logger: logger}); err != nil {
 			return fmt.Errorf("-policy: %w", err)
 		}
 		defer closing(source, &err)
@@ -99,8 +99,8 @@ func run(ctx context.Context, c config) (err error) {
 		opts = append(opts, kvsteer.WithQueue(kvsteer.QueueOptions{}))
 	}
 	if c.record != "" {
-		log, err := record.Open(c.record, record.Options{Logger: logger})
-		if err != nil {
+		var log *record.Recorder
+		if log, err = record.Open(c.record, record.Options{Logger: logger}); err != nil {
 			return fmt.Errorf("-record: %w", err)
 		}
 		defer closing(log, &err)

@@ -25,7 +25,9 @@ func TestItStartsBecomesReadyAndStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	const addr = "127.0.0.1:39002"
-	go func() { done <- run(ctx, config{listen: addr, fleet: file, endpoints: 1, notice: time.Millisecond, grace: time.Minute}) }()
+	go func() {
+		done <- run(ctx, config{listen: addr, fleet: file, endpoints: 1, notice: time.Millisecond, grace: time.Minute})
+	}()
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {

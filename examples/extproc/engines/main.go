@@ -35,7 +35,7 @@ func run(ctx context.Context, addrs []string) error {
 		if err != nil {
 			return err
 		}
-		defer e.Close()
+		defer e.Close() //nolint:errcheck,gocritic // all run until the program ends
 		fmt.Println(e.Name(), "serves", fleettest.DefaultModel, "at", e.URL())
 	}
 	<-ctx.Done()
