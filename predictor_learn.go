@@ -184,7 +184,7 @@ func (p *learner) Observe(f *Features, ttft time.Duration) {
 	total, _ := s.surface.Time(&load)
 	mean, _, _ := s.curve.At(total)
 	typical := y / g.bias(f.Worker)
-	g.calibration.Observe(total, typical)
+	g.calibration.Observe(&s.curve, total, typical)
 	g.ttft.UpdateTTFT(&load, typical, total)
 	p.learnBias(g, f.Worker, y/mean, now)
 

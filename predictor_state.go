@@ -18,8 +18,9 @@ import (
 // string is its length in 16 bits and its bytes, and a group is its model and
 // class, then the values below, then its workers with their biases.
 const (
-	stateMagic   = "KVSP"
-	stateVersion = 1
+	stateMagic = "KVSP"
+	// stateVersion 2 has how wide percentiles are, in all.
+	stateVersion = 2
 	// maxState bounds what is read: the greatest state of the bounds of a
 	// predictor, in bytes, with names as long as they come in practice.
 	maxState = 64 << 20

@@ -27,8 +27,15 @@ const (
 	// logarithm, and initialHigh the 90th percentile in units of it (a normal
 	// deviate has 1.6): the prior's p90 is 1.6 times its mean.
 	initialSpread, initialHigh = 0.3, 1.6
-	// unseen and remembered bound how many observations a height stands for.
-	unseen, remembered = 0.01, 20
+	// unseen and remembered bound how many observations a height stands for when it
+	// is levelled with others: one that has seen a few must not pull along one that
+	// has seen hundreds.
+	unseen, remembered = 0.01, 400
+	// midP and highP are the percentiles that are followed.
+	midP, highP = 0.5, 0.9
+	// mostWide bounds Calibration.wide: percentiles lie up to 7 times as far from the
+	// mean as their heights say, or as near.
+	mostWide = 2
 	// gentlest is the least slope of corrected against uncorrected times, in
 	// logarithm: a correction may compress differences but never hides them.
 	gentlest = 0.1
@@ -40,6 +47,11 @@ const (
 type Calibration struct {
 	// All in logarithm; mid and high in units of spread.
 	shift, spread, mid, high, seen [heights]float64
+	// wide is the logarithm of what the 90th percentiles' distance from the mean is
+	// multiplied by at all heights. Each height learns slowly, and levelling moves
+	// what it has learned: wide follows how often what was given out held, whatever
+	// the reason (adaptive conformal inference), so that nine of ten do.
+	wide float64
 }
 
 // NewCalibration returns one that corrects nothing.
@@ -74,8 +86,9 @@ func between(a *[heights]float64, i int, f float64) float64 {
 }
 
 // Observe takes in that y was measured where the uncorrected prediction was
-// expected.
-func (c *Calibration) Observe(expected, y float64) {
+// expected and k was the curve. Percentiles are judged as k gives them out, not as
+// a height has them: levelled with its neighbours, that may be another.
+func (c *Calibration) Observe(k *Curve, expected, y float64) {
 	if !(expected > 0) || !(y > 0) || !finite(expected) || !finite(y) {
 		return
 	}
@@ -84,10 +97,21 @@ func (c *Calibration) Observe(expected, y float64) {
 	c.adopt(i + 1)
 	z := math.Log(y/expected) - between(&c.shift, i, f)
 	spread := between(&c.spread, i, f)
-	overMid := z - spread*between(&c.mid, i, f)
-	overHigh := z - spread*between(&c.high, i, f)
+	_, mid, high := k.At(expected)
+	overMid, overHigh := math.Log(y/mid), math.Log(y/high)
+	c.widen(overHigh)
 	c.learn(i, 1-f, z, spread, overMid, overHigh)
 	c.learn(i+1, f, z, spread, overMid, overHigh)
+}
+
+// widen moves all 90th percentiles by how far a measurement was above its own.
+func (c *Calibration) widen(over float64) {
+	n := 0.0
+	for _, seen := range c.seen {
+		n += seen
+	}
+	c.wide += quantilePace(n) * quantileMove(over, highP)
+	c.wide = min(max(c.wide, -mostWide), mostWide)
 }
 
 // learn moves one height's corrections by an observation of some weight.
@@ -104,16 +128,18 @@ func (c *Calibration) learn(i int, weight, z, spread, overMid, overHigh float64)
 	}
 	c.shift[i] += min(max(shiftStep, 1/(1+n)), 0.5) * weight * pull
 	c.spread[i] = max(c.spread[i]+max(spreadStep, 0.5/(1+n))*weight*(min(size, maxError*c.spread[i])-c.spread[i]), 1e-3)
-	step := max(quantileStep, 0.5/(1+n/5)) * weight
-	// Steps in proportion to the probability that they weigh up to: Robbins and
-	// Monro's way to a quantile.
-	const midP, highP = 0.5, 0.9
+	step := quantilePace(n) * weight
 	c.mid[i] += step * quantileMove(overMid, midP)
 	c.high[i] += 3 * step * quantileMove(overHigh, highP)
 	c.mid[i] = min(max(c.mid[i], -4), 4)
 	c.high[i] = min(max(c.high[i], 0), 40)
 }
 
+// quantilePace is the length of a step after n observations.
+func quantilePace(n float64) float64 { return max(quantileStep, 0.5/(1+n/5)) }
+
+// quantileMove is the direction of a step, in proportion to the probability that it
+// weighs up to: Robbins and Monro's way to a quantile.
 func quantileMove(over, p float64) float64 {
 	if over <= 0 {
 		return p - 1
@@ -146,6 +172,7 @@ type Curve struct {
 func (k *Curve) Fill(c *Calibration) {
 	low, high := c.span()
 	var weight [heights]float64
+	wide := math.Exp(c.wide)
 	near := low
 	for i := low; i <= high; i++ {
 		if c.seen[i] > 0 {
@@ -154,7 +181,7 @@ func (k *Curve) Fill(c *Calibration) {
 		weight[i] = min(max(c.seen[i], unseen), remembered)
 		k.mean[i] = c.shift[near]
 		k.mid[i] = c.shift[near] + c.mid[near]*c.spread[near]
-		k.high[i] = c.shift[near] + c.high[near]*c.spread[near]
+		k.high[i] = c.shift[near] + wide*c.high[near]*c.spread[near]
 	}
 	level(&k.mean, &weight, low, high)
 	level(&k.mid, &weight, low, high)
@@ -235,7 +262,7 @@ func (c *Calibration) AppendState(s []float64) []float64 {
 	for _, a := range c.arrays() {
 		s = append(s, a[:]...)
 	}
-	return s
+	return append(s, c.wide)
 }
 
 func (c *Calibration) arrays() [5]*[heights]float64 {
@@ -243,7 +270,7 @@ func (c *Calibration) arrays() [5]*[heights]float64 {
 }
 
 // CalibrationStateLen is the number of values that AppendState appends.
-const CalibrationStateLen = 5 * heights
+const CalibrationStateLen = 5*heights + 1
 
 // SetState takes over what AppendState gave. It refuses what can't be a state
 // and is then unchanged.
@@ -252,7 +279,11 @@ func (c *Calibration) SetState(s []float64) error {
 	if len(s) != CalibrationStateLen {
 		return errState
 	}
-	for i, v := range s {
+	wide := s[len(s)-1]
+	if !(math.Abs(wide) <= mostWide) {
+		return errState
+	}
+	for i, v := range s[:len(s)-1] {
 		counts := i >= 4*heights
 		if !finite(v) || counts && v < 0 || !counts && math.Abs(v) > extreme ||
 			i >= heights && i < 2*heights && v <= 0 {
@@ -262,5 +293,6 @@ func (c *Calibration) SetState(s []float64) error {
 	for i, a := range c.arrays() {
 		copy(a[:], s[i*heights:])
 	}
+	c.wide = wide
 	return nil
 }

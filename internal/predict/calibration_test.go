@@ -39,7 +39,7 @@ func TestCalibrationCorrectsWhereItIsOff(t *testing.T) {
 	}
 	for range 20_000 {
 		v := math.Exp(4*r.Float64() - 3)
-		c.Observe(v, truth(v)*math.Exp(0.1*r.NormFloat64()))
+		c.Observe(curve(c), v, truth(v)*math.Exp(0.1*r.NormFloat64()))
 	}
 	k := curve(c)
 	for _, v := range []float64{0.1, 0.3, 0.7, 1.5, 2.5} {
@@ -85,10 +85,59 @@ func TestCalibrationCovers(t *testing.T) {
 				if i >= warm && y <= high {
 					most++
 				}
-				c.Observe(v, y)
+				c.Observe(k, v, y)
 			}
 			require.InDelta(t, 0.5, float64(half)/(n-warm), 0.06)
 			require.InDelta(t, 0.9, float64(most)/(n-warm), 0.04)
+		})
+	}
+}
+
+// Nine of ten are covered also where the parts that are judged apart can't do it:
+// times that hardly scatter at some heights and widely at others, levelled together,
+// and a few hundred of them.
+func TestCalibrationCoversFewAndUneven(t *testing.T) {
+	t.Parallel()
+	const warm, n, runs = 200, 600, 20
+	slack := map[string]float64{"turns": 0.02, "levelled": 0.05}
+	for name, next := range map[string]func(*rand.Rand) (expected, y float64){
+		// Four kinds of request that are predicted to a hundredth, and now and then
+		// one that must queue.
+		"turns": func(r *rand.Rand) (float64, float64) {
+			kind := r.IntN(4)
+			v := []float64{0.15, 0.32, 0.48, 0.65}[kind]
+			if r.IntN(12) == 0 {
+				return v * (1.1 + r.Float64()), v * (1.1 + 2*r.Float64())
+			}
+			return v, v * (1 + 0.004*float64(kind%2) - 0.01*r.Float64())
+		},
+		// Half of the work looks like twice as much and isn't: levelled.
+		"levelled": func(r *rand.Rand) (float64, float64) {
+			v := 0.1 * math.Exp(3*r.Float64())
+			y := 0.1 * math.Exp(0.05*r.NormFloat64())
+			if v < 0.3 {
+				y *= 1 + 0.5*r.ExpFloat64()
+			}
+			return v, y
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			within := 0
+			for seed := range uint64(runs) {
+				r := rand.New(rand.NewPCG(seed, 5))
+				c := predict.NewCalibration()
+				k := new(predict.Curve)
+				for i := range n {
+					v, y := next(r)
+					k.Fill(c)
+					if _, _, high := k.At(v); i >= warm && y <= high {
+						within++
+					}
+					c.Observe(k, v, y)
+				}
+			}
+			require.InDelta(t, 0.9, float64(within)/(runs*(n-warm)), slack[name])
 		})
 	}
 }
@@ -98,7 +147,7 @@ func TestCurveGrowsWhateverWasObserved(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	c := predict.NewCalibration()
 	for range 300 {
-		c.Observe(math.Exp(12*r.Float64()-8), math.Exp(12*r.Float64()-8))
+		c.Observe(curve(c), math.Exp(12*r.Float64()-8), math.Exp(12*r.Float64()-8))
 		k := curve(c)
 		var mean, mid, high float64
 		for v := 1e-5; v < 1e5; v *= 1.07 {
@@ -117,8 +166,8 @@ func TestCalibrationIgnoresWhatIsNoMeasurement(t *testing.T) {
 	c := predict.NewCalibration()
 	before := c.AppendState(nil)
 	for _, v := range []float64{math.NaN(), math.Inf(1), 0, -1} {
-		c.Observe(v, 1)
-		c.Observe(1, v)
+		c.Observe(curve(c), v, 1)
+		c.Observe(curve(c), 1, v)
 	}
 	require.Equal(t, before, c.AppendState(nil))
 }
@@ -129,7 +178,7 @@ func TestCalibrationState(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	for range 1000 {
 		v := r.ExpFloat64()
-		c.Observe(v, v*(1+r.Float64()))
+		c.Observe(curve(c), v, v*(1+r.Float64()))
 	}
 	state := c.AppendState(nil)
 	require.Len(t, state, predict.CalibrationStateLen)
@@ -142,8 +191,13 @@ func TestCalibrationState(t *testing.T) {
 		require.Error(t, d.SetState(bad))
 	}
 	bad := append([]float64(nil), state...)
-	bad[len(bad)-1] = -1
+	bad[len(bad)-2] = -1
 	require.Error(t, d.SetState(bad))
+	for _, wide := range []float64{math.NaN(), 2.1, -2.1} {
+		bad := append([]float64(nil), state...)
+		bad[len(bad)-1] = wide
+		require.Error(t, d.SetState(bad))
+	}
 	require.Error(t, d.SetState(state[1:]))
 	require.Equal(t, state, d.AppendState(nil))
 }
