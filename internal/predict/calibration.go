@@ -27,10 +27,10 @@ const (
 	// logarithm, and initialHigh the 90th percentile in units of it (a normal
 	// deviate has 1.6): the prior's p90 is 1.6 times its mean.
 	initialSpread, initialHigh = 0.3, 1.6
-	// unseen and remembered bound how many observations a height stands for when it
-	// is levelled with others: one that has seen a few must not pull along one that
-	// has seen hundreds.
-	unseen, remembered = 0.01, 400
+	// unseen, remembered and longRemembered bound how many observations a height
+	// stands for when it is levelled with others. Percentiles need more of them than
+	// means: one that has seen a few must not pull along one that has seen hundreds.
+	unseen, remembered, longRemembered = 0.01, 20, 400
 	// midP and highP are the percentiles that are followed.
 	midP, highP = 0.5, 0.9
 	// mostWide bounds Calibration.wide: percentiles lie up to 7 times as far from the
@@ -171,7 +171,7 @@ type Curve struct {
 // would turn more work into less time; it is levelled.
 func (k *Curve) Fill(c *Calibration) {
 	low, high := c.span()
-	var weight [heights]float64
+	var weight, long [heights]float64
 	wide := math.Exp(c.wide)
 	near := low
 	for i := low; i <= high; i++ {
@@ -179,13 +179,14 @@ func (k *Curve) Fill(c *Calibration) {
 			near = i
 		}
 		weight[i] = min(max(c.seen[i], unseen), remembered)
+		long[i] = min(max(c.seen[i], unseen), longRemembered)
 		k.mean[i] = c.shift[near]
 		k.mid[i] = c.shift[near] + c.mid[near]*c.spread[near]
 		k.high[i] = c.shift[near] + wide*c.high[near]*c.spread[near]
 	}
 	level(&k.mean, &weight, low, high)
-	level(&k.mid, &weight, low, high)
-	level(&k.high, &weight, low, high)
+	level(&k.mid, &long, low, high)
+	level(&k.high, &long, low, high)
 	for i := range heights {
 		k.high[i] = max(k.high[i], k.mean[i], k.mid[i])
 	}
