@@ -107,7 +107,7 @@ func (c *Calibration) Observe(k *Curve, expected, y float64) {
 // widen moves all 90th percentiles by how far a measurement was above its own.
 func (c *Calibration) widen(over float64) {
 	n := 0.0
-	for _, seen := range c.seen {
+	for _, seen := range &c.seen {
 		n += seen
 	}
 	c.wide += quantilePace(n) * quantileMove(over, highP)
