@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -24,7 +25,10 @@ func TestItStartsBecomesReadyAndStops(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("workers:\n  - {name: gpu-0, url: "+engine.URL()+"}\n"), 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	const addr = "127.0.0.1:39002"
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := free.Addr().String()
+	require.NoError(t, free.Close())
 	go func() {
 		done <- run(ctx, config{listen: addr, fleet: file, endpoints: 1, notice: time.Millisecond, grace: time.Minute})
 	}()
