@@ -150,7 +150,7 @@ func (d *Discoverer) client() (client *http.Client, release func()) {
 	if d.Client != nil {
 		copied := *d.Client
 		if copied.CheckRedirect == nil {
-			copied.CheckRedirect = refuseRedirect
+			copied.Transport = unredirected{or(copied.Transport, http.DefaultTransport)}
 		}
 		return &copied, func() {}
 	}
@@ -161,10 +161,20 @@ func (d *Discoverer) client() (client *http.Client, release func()) {
 		MaxResponseHeaderBytes: headers,
 		ForceAttemptHTTP2:      true,
 	}
-	return &http.Client{Transport: transport, CheckRedirect: refuseRedirect}, transport.CloseIdleConnections
+	return &http.Client{Transport: unredirected{transport}}, transport.CloseIdleConnections
 }
 
-func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+// unredirected hides where answers redirect to: http.Client follows no redirect
+// without, nor does it complain of a place that makes no sense by quoting it.
+type unredirected struct{ http.RoundTripper }
+
+func (u unredirected) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := u.RoundTripper.RoundTrip(r)
+	if resp != nil && resp.StatusCode >= http.StatusMultipleChoices && resp.StatusCode < http.StatusBadRequest {
+		resp.Header.Del("Location")
+	}
+	return resp, err
+}
 
 // shown is the URL without what may be secret.
 func shown(raw string) string {
@@ -175,8 +185,10 @@ func shown(raw string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-func or(value, def time.Duration) time.Duration {
-	if value == 0 {
+// or is value, or def if that is nothing.
+func or[T comparable](value, def T) T {
+	var nothing T
+	if value == nothing {
 		return def
 	}
 	return value

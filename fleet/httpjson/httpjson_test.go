@@ -101,6 +101,12 @@ func TestSecretsStaySecret(t *testing.T) {
 	all["redirects with the secret"] = func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "ftp://elsewhere/?"+r.URL.RawQuery, http.StatusFound) //nolint:gosec // that is the fault
 	}
+	all["redirects nowhere"] = raw("HTTP/1.1 302 Found\r\nLocation: http://%zz/?" + canaryQuery + "\r\nContent-Length: 0\r\n\r\n")
+	all["redirects with a place of no sense"] = all["redirects nowhere"]
+	all["malformed header"] = raw("HTTP/1.1 200 OK\r\n" + canary + "\r\n\r\n")
+	all["malformed trailer"] = raw("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + canary + "\r\n\r\n")
+	all["malformed status"] = raw("HTTP/1.1 " + canary + "\r\n\r\n")
+	all["malformed length"] = raw("HTTP/1.1 200 OK\r\nContent-Length: " + canary + "\r\n\r\n")
 	for name, fault := range all {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t, nil)
@@ -113,7 +119,7 @@ func TestSecretsStaySecret(t *testing.T) {
 				r.Header.Set("Authorization", "Bearer "+canary)
 				return nil
 			}
-			if strings.HasPrefix(name, "redirects with") {
+			if strings.HasPrefix(name, "redirects with ") {
 				d.Client = &http.Client{
 					Transport:     &http.Transport{DisableKeepAlives: true},
 					CheckRedirect: func(*http.Request, []*http.Request) error { return nil },
@@ -133,6 +139,18 @@ func TestSecretsStaySecret(t *testing.T) {
 			defer s.mu.Unlock()
 			assert.Equal(t, "Bearer "+canary, s.asked[0].Get("Authorization"))
 		})
+	}
+}
+
+// raw answers with these very bytes.
+func raw(answer string) func(http.ResponseWriter, *http.Request) {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		_, _ = io.WriteString(conn, answer)
+		_ = conn.Close()
 	}
 }
 

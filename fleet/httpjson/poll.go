@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/textproto"
 	"net/url"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -132,7 +134,7 @@ func (p *poller) exchange(ctx context.Context) (body []byte, header http.Header,
 	}
 	body, err = io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	if err != nil {
-		return nil, nil, fmt.Errorf("httpjson: the answer is cut: %w", err)
+		return nil, nil, fmt.Errorf("httpjson: the answer is cut: %w", bare(err))
 	}
 	if int64(len(body)) > limit {
 		return nil, nil, fmt.Errorf("%w: the answer is longer than %d bytes; correct the URL or raise MaxBytes", ErrTooLarge, limit)
@@ -140,11 +142,29 @@ func (p *poller) exchange(ctx context.Context) (body []byte, header http.Header,
 	return body, resp.Header, nil
 }
 
-// bare takes off what quotes the whole URL, with its query.
+// bare takes off what quotes the whole URL, with its query, or what the server
+// has sent: that may be the secret that was sent to it.
 func bare(err error) error {
 	var ue *url.Error
 	for errors.As(err, &ue) {
 		err = ue.Err
 	}
+	var mime textproto.ProtocolError
+	if errors.As(err, &mime) {
+		return &cutError{"the answer's header is malformed", err}
+	}
+	// net/http puts what it quotes at the end.
+	if text, _, quotes := strings.Cut(err.Error(), `"`); quotes {
+		return &cutError{strings.TrimRight(text, " :") + " (not shown, it may be secret)", err}
+	}
 	return err
 }
+
+// cutError is an error with less text.
+type cutError struct {
+	text string
+	err  error
+}
+
+func (e *cutError) Error() string { return e.text }
+func (e *cutError) Unwrap() error { return e.err }
