@@ -13,12 +13,17 @@ import (
 // in Fleet.Err: the URL is wrong, or what answers there is.
 var ErrSyntax = errors.New("httpjson: not a list of workers")
 
-// maxErrors bounds the length of one joined error.
-const maxErrors = 20
+const (
+	// maxErrors bounds the length of one joined error.
+	maxErrors = 20
+	// maxEntries bounds the memory of a short answer's long list.
+	maxEntries = 100_000
+)
 
 // Decode makes workers of the default form, {"workers": [...]} or the list alone,
 // with the fields of fleet.Worker as its JSON tags name them. Keys that it does
-// not have, null in place of the list and anything after it are errors. One wrong
+// not have, null in place of the list, more than 100,000 entries and anything
+// after it are errors. One wrong
 // entry refuses all: the errors of entries are *fleet.WorkerErrors, which have
 // their index. Decode checks the form; what values mean is checked by
 // fleet.Validate.
@@ -27,17 +32,46 @@ func Decode(body []byte) ([]fleet.Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	workers := make([]fleet.Worker, len(entries))
+	workers := []fleet.Worker{}
 	var errs []error
 	for i, entry := range entries {
-		if err := strict(entry, &workers[i]); err != nil && len(errs) < maxErrors {
-			errs = append(errs, entryError(i, entry, err))
+		var w fleet.Worker
+		if err := strict(entry, &w); err != nil {
+			if errs = append(errs, entryError(i, entry, err)); len(errs) == maxErrors {
+				break
+			}
 		}
+		workers = append(workers, w)
 	}
 	if len(errs) > 0 {
 		return nil, placed(errors.Join(errs...))
 	}
 	return workers, nil
+}
+
+// entries are those of a list, up to maxEntries.
+type entries []json.RawMessage
+
+// UnmarshalJSON reads one entry after the other.
+func (e *entries) UnmarshalJSON(data []byte) error {
+	if !bytes.HasPrefix(data, []byte("[")) {
+		return json.Unmarshal(data, (*[]json.RawMessage)(e)) // which says what it is instead
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if _, err := dec.Token(); err != nil {
+		return err
+	}
+	for dec.More() {
+		if len(*e) == maxEntries {
+			return fmt.Errorf("it has more than %d entries", maxEntries)
+		}
+		var entry json.RawMessage
+		if err := dec.Decode(&entry); err != nil {
+			return err
+		}
+		*e = append(*e, entry)
+	}
+	return nil
 }
 
 // list finds the list of entries.
@@ -48,14 +82,14 @@ func list(body []byte) ([]json.RawMessage, error) {
 		return nil, fmt.Errorf("%w: not JSON: %w; is this the right URL, and does it need credentials?", ErrSyntax, err)
 	}
 	if bytes.HasPrefix(bytes.TrimLeft(whole, " \t\r\n"), []byte("[")) {
-		var entries []json.RawMessage
-		if err := strict(whole, &entries); err != nil {
+		var found entries
+		if err := strict(whole, &found); err != nil {
 			return nil, formError(err)
 		}
-		return entries, nil
+		return found, nil
 	}
 	var doc struct {
-		Workers *[]json.RawMessage `json:"workers"`
+		Workers *entries `json:"workers"`
 	}
 	if err := strict(whole, &doc); err != nil {
 		return nil, formError(err)

@@ -2,6 +2,8 @@ package httpjson_test
 
 import (
 	"encoding/json"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -76,6 +78,27 @@ func TestRefusals(t *testing.T) {
 			require.ErrorAs(t, err, &we)
 			assert.Equal(t, 1, we.Index)
 		})
+	}
+}
+
+// TestMemory: a list of nothings of the length that is allowed takes no more
+// memory than a few times that length.
+func TestMemory(t *testing.T) {
+	const length = 10 << 20
+	nothings := strings.Repeat("0,", length/2-2) + "0"
+	for body, want := range map[string]string{
+		"[" + nothings + "]":                     "it has more than 100000 entries; it must be",
+		`{"workers": [` + nothings + "]}":        "it has more than 100000 entries; it must be",
+		"[" + nothings[:len("0,")*90_000] + "0]": "workers[19]: ",
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		workers, err := httpjson.Decode([]byte(body))
+		runtime.ReadMemStats(&after)
+		require.ErrorContains(t, err, want)
+		assert.NotContains(t, err.Error(), "workers[20]")
+		assert.Nil(t, workers)
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(10*length))
 	}
 }
 
