@@ -33,6 +33,9 @@ func annotations() []annotation {
 	return []annotation{
 		{"port", func(p *podSettings, v string) error {
 			p.ports = split(v)
+			if len(p.ports) > maxEngines {
+				return fmt.Errorf("it names %d ports; name at most %d", len(p.ports), maxEngines)
+			}
 			return nil
 		}},
 		{"scheme", text(func(p *podSettings) *string { return &p.Scheme })},
@@ -41,10 +44,10 @@ func annotations() []annotation {
 		{"models", func(p *podSettings, v string) error { p.Models = split(v); return nil }},
 		{"class", text(func(p *podSettings) *string { return &p.Class })},
 		{"pool", text(func(p *podSettings) *string { return &p.Pool })},
-		{"block-size", number(func(p *podSettings) *int { return &p.BlockSize })},
-		{"data-parallel", number(func(p *podSettings) *int { return &p.DataParallel })},
-		{"events-port", number(func(p *podSettings) *int { return &p.EventsPort })},
-		{"replay-port", number(func(p *podSettings) *int { return &p.ReplayPort })},
+		{"block-size", number(maxBlock, func(p *podSettings) *int { return &p.BlockSize })},
+		{"data-parallel", number(maxRanks, func(p *podSettings) *int { return &p.DataParallel })},
+		{"events-port", number(maxPort, func(p *podSettings) *int { return &p.EventsPort })},
+		{"replay-port", number(maxPort, func(p *podSettings) *int { return &p.ReplayPort })},
 		{"events-topic", text(func(p *podSettings) *string { return &p.EventsTopic })},
 		{"poll-events", boolean(func(p *podSettings) *bool { return &p.PollEvents })},
 		{"speculative", boolean(func(p *podSettings) *bool { return &p.Speculative })},
@@ -68,13 +71,13 @@ func text(field func(*podSettings) *string) func(*podSettings, string) error {
 	return func(p *podSettings, v string) error { *field(p) = v; return nil }
 }
 
-func number(field func(*podSettings) *int) func(*podSettings, string) error {
+func number(most int, field func(*podSettings) *int) func(*podSettings, string) error {
 	return func(p *podSettings, v string) error {
-		n, err := strconv.ParseUint(v, 10, 31) //nolint:mnd // what an int holds everywhere
-		if err != nil || n == 0 {
-			return fmt.Errorf("%q is not a whole number above 0; correct it", v)
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 || n > most {
+			return fmt.Errorf("%q is not a whole number between 1 and %d; correct it", v, most)
 		}
-		*field(p) = int(n)
+		*field(p) = n
 		return nil
 	}
 }

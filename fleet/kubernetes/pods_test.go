@@ -142,6 +142,37 @@ func TestProblemsAreToldOnceWithWhatToDo(t *testing.T) {
 	}, texts)
 }
 
+// Whoever may label a pod chooses how much room is made for it: there is a limit.
+func TestNumbersOfPodsHaveLimits(t *testing.T) {
+	s := newAPIServer(t)
+	for key, value := range map[string]string{
+		"data-parallel": "1025", "block-size": "1048577", "events-port": "65536", "port": strings.Repeat("http,", 65),
+	} {
+		pod := newPod(key, "u1", "10.0.0.1")
+		pod.Annotations["kvsteer.dev/poll-events"] = "true"
+		pod.Annotations["kvsteer.dev/"+key] = value
+		s.put("pods", pod)
+	}
+	s.put("pods", newPod("good", "u2", "10.0.0.2"))
+	d := podsOf(t, s)
+	problems := make(chan error, 100)
+	d.Options.OnProblem = func(err error) { problems <- err }
+	start(t, d).wants(t, "inference/good@u2.0=http://10.0.0.2:8000")
+	for _, want := range []string{
+		`data-parallel: "1025" is not a whole number between 1 and 1024`, `block-size: "1048577" is not`,
+		`events-port: "65536" is not a whole number between 1 and 65535`, "port: it names 65 ports; name at most 64",
+	} {
+		key, _, _ := strings.Cut(want, ":")
+		var found bool
+		for range len(problems) {
+			err := <-problems
+			found = found || strings.Contains(err.Error(), "kvsteer.dev/"+want)
+			problems <- err
+		}
+		require.True(t, found, key)
+	}
+}
+
 // Two pods that publish events at one address (of a host's network) would spoil each
 // other's index: one of them is left out, and the fleet goes on.
 func TestClashesTakeOutOne(t *testing.T) {
@@ -263,6 +294,8 @@ func TestValidate(t *testing.T) {
 		&kubernetes.Pods{Client: c, Selector: "a", Options: kubernetes.Options{Family: "IPv5"}},
 		&kubernetes.Pods{Client: c, Selector: "a", Options: kubernetes.Options{Timeout: -time.Second}},
 		&kubernetes.Pods{Client: c, Selector: "a", Options: kubernetes.Options{Template: kubernetes.Template{Scheme: "ftp"}}},
+		&kubernetes.Pods{Client: c, Selector: "a", Options: kubernetes.Options{Template: kubernetes.Template{DataParallel: 1<<31 - 1}}},
+		&kubernetes.Pods{Client: c, Selector: "a", Options: kubernetes.Options{Template: kubernetes.Template{DataParallel: -1}}},
 		&kubernetes.EndpointSlices{Client: c},
 		&kubernetes.EndpointSlices{Service: "a"},
 		&kubernetes.EndpointSlices{Client: c, Service: "a", Selector: "b"},

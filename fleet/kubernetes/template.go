@@ -95,6 +95,8 @@ func (t *Template) problem() (field, problem string) {
 		return "scheme", fmt.Sprintf("%q is not http or https", t.Scheme)
 	case t.Path != "" && !strings.HasPrefix(t.Path, "/"):
 		return "path", fmt.Sprintf("%q does not begin with /; write for example /engine", t.Path)
+	case t.DataParallel < 0 || t.DataParallel > maxRanks:
+		return "dataParallel", fmt.Sprintf("%d is not between 1 and %d, or 0 for 1", t.DataParallel, maxRanks)
 	case t.EventsPort < 0 || t.EventsPort > maxPort:
 		return "eventsPort", fmt.Sprintf("%d is not between 1 and %d", t.EventsPort, maxPort)
 	case t.ReplayPort < 0 || t.ReplayPort > maxPort:
@@ -109,4 +111,11 @@ func (t *Template) problem() (field, problem string) {
 	return "", ""
 }
 
-const maxPort = 65535
+// What the custom resources' schemas say too. Whoever may label a pod chooses these
+// numbers, and room is made for as many ranks and engines.
+const (
+	maxPort    = 65535
+	maxBlock   = 1 << 20
+	maxRanks   = 1024
+	maxEngines = 64
+)
