@@ -13,10 +13,11 @@ import (
 const Version = 1
 
 // Header begins every log, and every file of one. Where one file holds what several
-// Recorders wrote each begins with its own: decisions are numbered anew after it.
+// Recorders wrote each begins with its own. They may take turns: see Entry.Run.
 type Header struct {
 	Version int `json:"version"`
-	// Run tells what one Recorder wrote from what others did.
+	// Run tells what one Recorder wrote from what others did. Decisions are numbered
+	// within it.
 	Run string `json:"run"`
 	// Created is when the Recorder began, not the file.
 	Created time.Time `json:"created"`
@@ -34,6 +35,9 @@ type Header struct {
 type Entry struct {
 	// Line counts from 1.
 	Line int
+	// Run is that of the Header of the Recorder that wrote it. Logs of before it was
+	// written into each line have it from the last Header above. Of Damage it is "".
+	Run string
 	// At is when it happened; of a Header it is zero.
 	At     time.Time
 	Header *Header
@@ -85,7 +89,9 @@ const (
 
 // line is what a line holds.
 type line struct {
-	Header   *Header    `json:"kvsteer_log,omitempty"`
+	Header *Header `json:"kvsteer_log,omitempty"`
+	// Run is in every line but the header, which has its own.
+	Run      string     `json:"run,omitempty"`
 	At       *time.Time `json:"at,omitempty"`
 	Decision *decision  `json:"decision,omitempty"`
 	Rejected string     `json:"rejected,omitempty"`

@@ -169,3 +169,57 @@ func TestReopenThatFails(t *testing.T) {
 	require.ErrorContains(t, plain.Reopen(t.Context()), "not a file")
 	require.Error(t, plain.Close())
 }
+
+// Two Recorders may take turns in a file: each line says whose it is.
+func TestTurns(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log.jsonl")
+	var both [2]*record.Recorder
+	for i := range both {
+		var err error
+		both[i], err = record.Open(path, record.Options{})
+		require.NoError(t, err)
+	}
+	for id := range uint64(3) {
+		for _, r := range both {
+			d := decided(1 + id)
+			r.OnDecision(d)
+			r.OnOutcome(ended(d))
+			require.NoError(t, r.Flush(t.Context()))
+		}
+	}
+	for _, r := range both {
+		require.NoError(t, r.Close())
+	}
+	all := entries(t, read(t, path))
+	require.Equal(t, []int{2, 6, 6}, []int{sum(all).headers, sum(all).decisions, sum(all).outcomes})
+	runs := []string{all[0].Header.Run, all[3].Header.Run}
+	for i, e := range all[6:] {
+		require.Equal(t, runs[i/2%2], e.Run, "line %d", e.Line)
+	}
+	require.Equal(t, runs[0], all[0].Run)
+}
+
+// In logs of before lines had a run they belong to the last header.
+func TestLinesWithoutARun(t *testing.T) {
+	const line = `{"outcome":{"decision":1}}` + "\n"
+	log := header + line + strings.Replace(header, "0011", "ffff", 1) + line + strings.Replace(line, "{", `{"run":"other",`, 1)
+	var runs []string
+	require.NoError(t, record.Read(strings.NewReader(log), func(e *record.Entry) error {
+		runs = append(runs, e.Run)
+		return nil
+	}))
+	require.Equal(t, []string{"0011223344556677", "0011223344556677", "ffff223344556677", "ffff223344556677", "other"}, runs)
+}
+
+// A file that can't be opened is an error at once; one of which nothing came to be
+// written has no header.
+func TestHeaderComesWithTheFirstEntry(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log.jsonl")
+	r, err := record.Open(path, record.Options{})
+	require.NoError(t, err)
+	require.NoError(t, r.Flush(t.Context()))
+	require.NoError(t, r.Close())
+	require.Empty(t, read(t, path))
+	_, err = record.Open(filepath.Dir(path), record.Options{})
+	require.Error(t, err)
+}

@@ -3,6 +3,7 @@ package record
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ const (
 func Read(r io.Reader, fn func(*Entry) error) error {
 	in := bufio.NewReaderSize(r, readBytes)
 	var buf []byte
-	headed, damaged := false, 0
+	headed, damaged, run := false, 0, ""
 	for number := 1; ; number++ {
 		text, state, err := next(in, buf[:0])
 		buf = text[:0]
@@ -67,11 +68,14 @@ func Read(r io.Reader, fn func(*Entry) error) error {
 		e.Line = number
 		switch {
 		case e.Header != nil:
-			headed = true
+			headed, run = true, e.Header.Run
 		case !headed && (e.Damage == "" || damaged > 0):
 			return ErrNotLog
 		case !headed:
 			damaged++ // a crash may have cut off the header of a run before
+		}
+		if e.Damage == "" {
+			e.Run = cmp.Or(e.Run, run)
 		}
 		if err := fn(e); err != nil {
 			return err
@@ -135,7 +139,7 @@ func parse(text []byte, state lineState) (*Entry, error) {
 		}
 		return &Entry{Damage: DamageJSON}, nil
 	}
-	e := &Entry{Header: l.Header, Outcome: l.Outcome, Lost: l.Lost}
+	e := &Entry{Run: l.Run, Header: l.Header, Outcome: l.Outcome, Lost: l.Lost}
 	if l.At != nil {
 		e.At = *l.At
 	}

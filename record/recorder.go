@@ -49,7 +49,9 @@ func New(w io.Writer, o Options) (*Recorder, error) {
 }
 
 // Open returns a Recorder that appends to the file of that path, which it makes if it
-// is not there, readable for its owner only.
+// is not there, readable for its owner only. If it can't be opened the error says so at
+// once; the header comes with the first entry. Several may append to one file, as the
+// routers before and after a change of configuration do.
 func Open(path string, o Options) (*Recorder, error) {
 	if err := o.fill(); err != nil {
 		return nil, err

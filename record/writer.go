@@ -27,6 +27,7 @@ type writer struct {
 	opts *Options
 	to   sink
 	veil *veil
+	run  string // the header's
 	head []byte // the header's line
 
 	chunk bytes.Buffer
@@ -57,8 +58,9 @@ func newWriter(to sink, o *Options) *writer {
 	w.enc.SetEscapeHTML(false)
 	run := make([]byte, runBytes)
 	_, _ = rand.Read(run) // it never fails
+	w.run = hex.EncodeToString(run)
 	h := Header{
-		Version: Version, Run: hex.EncodeToString(run), Created: o.Now().UTC(),
+		Version: Version, Run: w.run, Created: o.Now().UTC(),
 		HashedTenants: o.HashTenants, HashedLabels: o.HashLabels,
 		Headers: o.Headers,
 	}
@@ -74,7 +76,6 @@ func newWriter(to sink, o *Options) *writer {
 func (r *Recorder) run() {
 	defer close(r.done)
 	w := r.out
-	w.write() // the header: a log without requests is one too
 	for {
 		items, asks, closed, tail := r.queue.take()
 		waiting := 0
@@ -137,7 +138,7 @@ func (w *writer) add(it *item) {
 		w.addLost(it.lost, LostBuffer)
 	}
 	at := it.at.UTC()
-	l, s := line{At: &at}, span{decisions: 1}
+	l, s := line{Run: w.run, At: &at}, span{decisions: 1}
 	if it.decision != nil {
 		d := w.veil.over(it.decision)
 		l.Decision, l.Rejected, l.Headers = &decision{Decision: d}, it.rejected, w.headers(d)
@@ -176,7 +177,7 @@ func (w *writer) headers(d *kvsteer.Decision) map[string][]string {
 
 func (w *writer) addLost(n uint64, why string) {
 	now := w.opts.Now().UTC()
-	_ = w.addLine(&line{At: &now, Lost: &Lost{Entries: n, Reason: why}}, span{speaks: n}) // it can be encoded and is short
+	_ = w.addLine(&line{Run: w.run, At: &now, Lost: &Lost{Entries: n, Reason: why}}, span{speaks: n}) // it can be encoded and is short
 }
 
 // encode makes the line in w.one.
@@ -247,7 +248,7 @@ func (w *writer) before() []byte {
 	}
 	if w.unsaid > 0 {
 		now, n := w.opts.Now().UTC(), w.unsaid
-		_ = w.encode(&line{At: &now, Lost: &Lost{Entries: n, Reason: LostWrite}}) // it can be encoded
+		_ = w.encode(&line{Run: w.run, At: &now, Lost: &Lost{Entries: n, Reason: LostWrite}}) // it can be encoded
 		b = append(b, w.one.Bytes()...)
 	}
 	return b

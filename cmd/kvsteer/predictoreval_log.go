@@ -19,26 +19,35 @@ func isLog(r *bufio.Reader) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(start), []byte(`{"kvsteer_log":`))
 }
 
+// maxUnended bounds what is remembered of requests whose end is not in the log.
+const maxUnended = 1 << 18
+
 // evaluateLog takes a decision log as it was: what was predicted against what was
 // measured. First attempts whose first token was seen count.
 func evaluateLog(ctx context.Context, name string, r io.Reader, rep *evalReport) (*evalReport, error) {
 	e := evaluation{report: rep}
-	var unended map[uint64]pair
+	type key struct { // decisions are numbered within a run
+		run string
+		id  uint64
+	}
+	unended := map[key]pair{}
 	err := record.Read(r, func(entry *record.Entry) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		rep.Lines++
 		switch {
-		case entry.Header != nil: // decisions are numbered anew
-			unended = map[uint64]pair{}
 		case entry.Decision != nil:
 			if p, ok := predicted(entry.Decision); ok {
-				unended[entry.Decision.ID] = p
+				if len(unended) >= maxUnended {
+					clear(unended) // of failed attempts there is no end: most of these are old
+				}
+				unended[key{entry.Run, entry.Decision.ID}] = p
 			}
 		case entry.Outcome != nil:
-			p, ok := unended[entry.Outcome.Decision]
-			delete(unended, entry.Outcome.Decision)
+			k := key{entry.Run, entry.Outcome.Decision}
+			p, ok := unended[k]
+			delete(unended, k)
 			if ok && entry.Outcome.TTFT > 0 {
 				p.actual = inMS(entry.Outcome.TTFT)
 				e.take(p)

@@ -175,3 +175,36 @@ func TestPredictorEvalOfALog(t *testing.T) {
 	_, _, errs = eval(file)
 	require.Contains(t, errs, "a newer kvsteer reads it")
 }
+
+// Two routers may take turns in a log, and both number their decisions from 1.
+func TestPredictorEvalOfASharedLog(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "log.jsonl")
+	var both [2]*record.Recorder
+	for i := range both {
+		var err error
+		both[i], err = record.Open(file, record.Options{})
+		require.NoError(t, err)
+	}
+	for id := range uint64(3) { // both predict what comes, of one all takes ten times as long
+		var made [2]*kvsteer.Decision
+		for i, ttft := range []time.Duration{time.Second, 10 * time.Second} {
+			made[i] = &kvsteer.Decision{ID: id + 1, Attempt: 1, Candidates: make([]kvsteer.DecisionCandidate, 1)}
+			made[i].Candidates[0].PredictedTTFT = ttft
+			both[i].OnDecision(made[i])
+			require.NoError(t, both[i].Flush(t.Context()))
+		}
+		for i, d := range made {
+			both[i].OnOutcome(&kvsteer.Outcome{Decision: d, TTFT: d.Candidates[0].PredictedTTFT})
+			require.NoError(t, both[i].Flush(t.Context()))
+		}
+	}
+	for _, rec := range both {
+		require.NoError(t, rec.Close())
+	}
+	code, out, errs := eval("-json", "-warmup", "0", file)
+	require.Equal(t, exitOK, code, errs)
+	var got []evalReport
+	require.NoError(t, json.Unmarshal([]byte(out), &got))
+	require.Equal(t, 6, got[0].Used)
+	require.Zero(t, got[0].MeanAPE)
+}

@@ -28,7 +28,7 @@ type blindness struct {
 	damaged int
 	strayed int // outcomes whose decision is not in the log
 
-	recorded   []string // headers, in this run
+	recorded   map[string][]string // headers, by run
 	headers    int
 	headNames  []string
 	tags       int
@@ -44,18 +44,18 @@ type blindness struct {
 }
 
 func (b *blindness) start(p policy.Policy) {
-	b.policy = p
+	b.policy, b.recorded = p, map[string][]string{}
 	if needy, ok := p.(policy.Needy); ok {
 		b.needs = needy.Needs()
 	}
 	b.scope, _ = p.(policy.Scoped)
 }
 
-func (b *blindness) decision(v *verdict, c *Config) {
+func (b *blindness) decision(v *verdict, c *Config, run string) {
 	d := v.d
 	missing := false
 	for _, name := range b.needs.Headers {
-		if !slices.Contains(b.recorded, name) {
+		if !slices.Contains(b.recorded[run], name) {
 			b.headNames, missing = note(b.headNames, name), true
 		}
 	}

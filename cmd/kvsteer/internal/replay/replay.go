@@ -35,7 +35,6 @@ type Replay struct {
 	judge judge
 	tally tally
 
-	run string // of the header that was read last
 	// unended are the decisions whose requests have not ended yet.
 	unended map[key]*pending
 }
@@ -93,14 +92,13 @@ func (r *Replay) entry(e *record.Entry) error {
 	t := &r.tally
 	switch {
 	case e.Header != nil:
-		r.run = e.Header.Run
 		t.header(e.Header)
 	case e.Damage != "":
 		t.blind.damaged++
 	case e.Lost != nil:
 		t.blind.lost += e.Lost.Entries
 	case e.Outcome != nil:
-		r.ended(e.Outcome)
+		r.ended(e.Run, e.Outcome)
 	case e.Decision != nil:
 		d := e.Decision
 		if r.cfg.Policy == nil && d.Rule != policy.DefaultRule {
@@ -108,13 +106,13 @@ func (r *Replay) entry(e *record.Entry) error {
 		}
 		v := r.judge.decide(d, e.Rejected)
 		t.decision(&v, e)
-		r.await(&v)
+		r.await(e.Run, &v)
 	}
 	return nil
 }
 
 // await remembers a decision until its request ends.
-func (r *Replay) await(v *verdict) {
+func (r *Replay) await(run string, v *verdict) {
 	if v.d.ID == 0 { // nobody was chosen, so nothing ends
 		return
 	}
@@ -126,14 +124,14 @@ func (r *Replay) await(v *verdict) {
 		p.recorded = v.d.Candidates[v.was].PredictedTTFT
 		p.again = v.candidates[v.was].PredictedTTFT
 	}
-	r.unended[key{r.run, v.d.ID}] = p
+	r.unended[key{run, v.d.ID}] = p
 }
 
 // ended compares what was measured, and what it cost.
-func (r *Replay) ended(o *record.Outcome) {
+func (r *Replay) ended(run string, o *record.Outcome) {
 	t := &r.tally
 	t.outcomes++
-	k := key{r.run, o.Decision}
+	k := key{run, o.Decision}
 	p := r.unended[k]
 	if p == nil {
 		t.blind.strayed++

@@ -65,7 +65,7 @@ func (t *tally) start(c *Config, p policy.Policy) {
 
 func (t *tally) header(h *record.Header) {
 	t.runs[h.Run] = true
-	t.blind.recorded = h.Headers
+	t.blind.recorded[h.Run] = h.Headers
 	t.blind.sample = max(t.blind.sample, h.Sample)
 	t.blind.hashed = t.blind.hashed || h.HashedTenants || h.HashedLabels
 }
@@ -102,7 +102,7 @@ func (t *tally) decision(v *verdict, e *record.Entry) {
 	if v.is < 0 && v.plan.Empty.Action == policy.Wait {
 		t.waits++
 	}
-	t.blind.decision(v, t.cfg)
+	t.blind.decision(v, t.cfg, e.Run)
 	t.top.add(v, e.Line)
 }
 
