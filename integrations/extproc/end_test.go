@@ -119,17 +119,6 @@ func TestShedLoadIs429(t *testing.T) {
 	t.Fatal("no request was shed")
 }
 
-func TestAPanicIsAnswered(t *testing.T) {
-	r := newRig(t, rigConfig{extproc: extproc.Options{Describe: func(*http.Request, *kvsteer.Request) { panic("canary") }}})
-	p := r.open(duplex, duplex)
-	p.send(requestHeaders("POST", "/v1/chat/completions", false))
-	p.send(requestBody(chat(true), true))
-	d := p.denied()
-	require.Equal(t, http.StatusServiceUnavailable, d.status)
-	require.NotContains(t, d.body, "canary")
-	r.idle()
-}
-
 func TestHealthAndStopping(t *testing.T) {
 	var ready atomic.Bool
 	ready.Store(true)

@@ -147,8 +147,17 @@ func (x *exchange) send(r *extprocv3.ProcessingResponse) error {
 	return nil // Envoy has gone, which receiving tells as well
 }
 
-// close ends what has not ended.
+// close ends what has not ended. Hooks hear of that, and may panic: the process serves
+// other requests as well.
 func (x *exchange) close() {
+	defer func() {
+		if p := recover(); p != nil {
+			x.srv.panicked(p)
+		}
+	}()
+	if x.placed != nil {
+		x.placed.End()
+	}
 	if x.answer != nil {
 		if x.answerBody == procv3.ProcessingMode_NONE {
 			x.answer.End() // the body was never to be seen
@@ -157,9 +166,6 @@ func (x *exchange) close() {
 	}
 	if x.sel != nil {
 		x.sel.Abort(unfinished{})
-	}
-	if x.placed != nil {
-		x.placed.End()
 	}
 }
 

@@ -2,6 +2,10 @@ package extproc
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,14 +30,30 @@ type health struct {
 	healthv1.UnimplementedHealthServer
 
 	ready    func() bool
+	logger   *slog.Logger
+	once     sync.Once // for the log: a panic comes back with each check
 	stopping atomic.Bool
 }
 
-func newHealth(ready func() bool) *health {
+func newHealth(ready func() bool, logger *slog.Logger) *health {
 	if ready == nil {
 		ready = func() bool { return true }
 	}
-	return &health{ready: ready}
+	return &health{ready: ready, logger: logger}
+}
+
+// isReady asks the user's code, which may panic.
+func (h *health) isReady() (ready bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			ready = false
+			h.once.Do(func() {
+				h.logger.Error("extproc: Options.Ready panicked; not ready",
+					slog.String("type", fmt.Sprintf("%T", p)), slog.String("stack", string(debug.Stack())))
+			})
+		}
+	}()
+	return h.ready()
 }
 
 func (h *health) of(service string) (healthv1.HealthCheckResponse_ServingStatus, bool) {
@@ -41,7 +61,7 @@ func (h *health) of(service string) (healthv1.HealthCheckResponse_ServingStatus,
 	case serviceLiveness:
 		return healthv1.HealthCheckResponse_SERVING, true
 	case "", serviceReadiness, extprocv3.ExternalProcessor_ServiceDesc.ServiceName:
-		if h.stopping.Load() || !h.ready() {
+		if h.stopping.Load() || !h.isReady() {
 			return healthv1.HealthCheckResponse_NOT_SERVING, true
 		}
 		return healthv1.HealthCheckResponse_SERVING, true

@@ -28,7 +28,7 @@ type Options struct {
 	Describe          func(r *http.Request, q *kvsteer.Request)
 	Forward           func(r *http.Request) bool
 	// Ready says whether requests can be served: the health service tells it. Nil means
-	// always. It must not block.
+	// always, one that panics means no. It must not block.
 	Ready func() bool
 	// Logger hears of messages that make no sense and of panics. Nil means silence.
 	Logger *slog.Logger
@@ -64,7 +64,7 @@ func New(r *kvsteer.Router, o Options) *Server {
 	}
 	return &Server{
 		router: r, opts: o, models: kvsteer.NewTransport(r, kvsteer.TransportOptions{}),
-		health: newHealth(o.Ready),
+		health: newHealth(o.Ready, o.Logger),
 	}
 }
 
@@ -94,17 +94,21 @@ func (s *Server) GRPCOptions() []grpc.ServerOption {
 // Process implements the service: one call for each HTTP request.
 func (s *Server) Process(stream extprocv3.ExternalProcessor_ProcessServer) (err error) {
 	x := &exchange{srv: s, stream: stream}
+	defer x.close()
 	defer func() {
-		// A policy, a hook or Options.Describe is the user's code. What it panics with may
-		// hold a prompt: only its type is told.
 		if p := recover(); p != nil {
-			s.opts.Logger.Error("extproc: a panic while serving a request",
-				slog.String("type", fmt.Sprintf("%T", p)), slog.String("stack", string(debug.Stack())))
+			s.panicked(p)
 			err = x.afterPanic()
 		}
-		x.close()
 	}()
 	return x.run()
+}
+
+// panicked tells of a panic in the user's code: a policy, a hook or Options.Describe. What
+// it panics with may hold a prompt, so only its type is told.
+func (s *Server) panicked(p any) {
+	s.opts.Logger.Error("extproc: a panic while serving a request",
+		slog.String("type", fmt.Sprintf("%T", p)), slog.String("stack", string(debug.Stack())))
 }
 
 // malformed is the error for messages that no Envoy sends.
