@@ -74,9 +74,10 @@ type Discoverer struct {
 	MinInterval, MaxInterval time.Duration
 	// Timeout bounds each query to a server; each is asked twice. Default 2 s.
 	Timeout time.Duration
-	// Hold keeps a record that has left the answers listed for that long: for
-	// servers that give a part of the records each time. Default 0: it leaves with
-	// the first answer without it.
+	// Hold keeps a record listed for that long after the first answer without it:
+	// for servers that give a part of the records each time. Give several times
+	// MinInterval, so that there are several answers in it; the name is asked again
+	// when it ends. Default 0: the record leaves with that answer.
 	Hold time.Duration
 	// MaxStale is how long lookups may fail until all workers are removed. Default
 	// 0: they stay as long as it lasts.
@@ -92,7 +93,7 @@ type Discoverer struct {
 type state struct {
 	answered bool // there was a good answer ever
 	at       time.Time
-	held     map[Record]time.Time // when it was in an answer last
+	held     map[Record]time.Time // zero if in the last answer, else when it first was in none
 	emptied  bool                 // by MaxStale
 }
 
@@ -158,14 +159,15 @@ func (d *Discoverer) Discover(ctx context.Context, set func([]fleet.Worker) erro
 		if err != nil {
 			return d.failed(err, set)
 		}
-		list := d.workers(d.keep(answer.records))
+		records, expiry := d.keep(answer.records)
+		list := d.workers(records)
 		if first || !slices.EqualFunc(last, list, func(a, b fleet.Worker) bool { return a.Equal(&b) }) {
 			if err := set(clone(list)); err != nil {
 				return err
 			}
 			last = list
 		}
-		timer := time.NewTimer(d.pause(answer.ttl))
+		timer := time.NewTimer(min(d.pause(answer.ttl), expiry))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
@@ -188,8 +190,9 @@ func (d *Discoverer) failed(err error, set func([]fleet.Worker) error) error {
 	return err
 }
 
-// keep adds to the records those that left the answers within Hold.
-func (d *Discoverer) keep(records []Record) []Record {
+// keep adds to the records those that left the answers within Hold. expiry is the
+// time until the first of these is to leave.
+func (d *Discoverer) keep(records []Record) (kept []Record, expiry time.Duration) {
 	s, now := &d.state, d.now()
 	s.answered, s.at, s.emptied = true, now, false
 	if s.held == nil {
@@ -198,21 +201,27 @@ func (d *Discoverer) keep(records []Record) []Record {
 	current := make(map[Record]bool, len(records))
 	listed := make(map[netip.AddrPort]bool, len(records))
 	for _, r := range records {
-		s.held[r] = now
+		s.held[r] = time.Time{}
 		current[r], listed[r.Addr] = true, true
 	}
-	out := slices.Clone(records)
-	for r, seen := range s.held {
-		switch {
-		case current[r]:
-		case listed[r.Addr] || d.Hold == 0 || now.Sub(seen) > d.Hold:
-			delete(s.held, r) // it is listed as something else, or no more
-		default:
-			out = append(out, r)
-			listed[r.Addr] = true
+	kept, expiry = slices.Clone(records), forever
+	for r, missed := range s.held {
+		if current[r] {
+			continue
 		}
+		if missed.IsZero() {
+			missed = now
+		}
+		left := d.Hold - now.Sub(missed)
+		if listed[r.Addr] || left <= 0 {
+			delete(s.held, r) // it is listed as something else, or no more
+			continue
+		}
+		s.held[r] = missed
+		kept, expiry = append(kept, r), min(expiry, left)
+		listed[r.Addr] = true
 	}
-	return out
+	return kept, expiry
 }
 
 // workers makes the workers of records, by address. Two records of one address

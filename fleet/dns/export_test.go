@@ -13,6 +13,11 @@ func (d *Discoverer) Lookup(ctx context.Context) (records []Record, pause time.D
 	return a.records, d.pause(a.ttl), err
 }
 
+// Keep is what is listed after an answer with records, and for how long at most.
+func (d *Discoverer) Keep(records []Record) (kept []Record, expiry time.Duration) {
+	return d.keep(records)
+}
+
 // Candidates are the names that s stands for under a resolv.conf, and the servers
 // it names.
 func Candidates(conf, s string) (names, servers []string) {
