@@ -21,9 +21,11 @@ import (
 // safe for concurrent use; bytes must come in order.
 type Answer struct {
 	sel    *Selection
-	member *fleet.Member // nil: a Transport tells the fleet
+	member *fleet.Member // nil: a Transport tells the fleet, or nobody knows whose it is
 	kind   answerKind
-	cause  error // why the answer is no success, nil if it is one
+	// stranger: the Selection had ended when the answer came; it says nothing.
+	stranger bool
+	cause    error // why the answer is no success, nil if it is one
 	// failure: the answer, however whole, is none that speaks for the worker.
 	failure bool
 	// swallow takes out the usage chunk that only we asked for; events are then
@@ -54,24 +56,25 @@ const (
 // usage of a longer one is unknown.
 const maxKept = 8 << 20
 
-// errCutOff is why a Selection is aborted whose answer broke off for no known reason.
-var errCutOff = errors.New("kvsteer: the answer broke off")
-
 // Answer starts to read the answer to the current attempt, of which the status and the
 // header are here; it may be an error, too. The Selection counts as alive until End or
-// Break, one of which must be called.
+// Break, one of which must be called. The answer to a Selection that has ended, as by
+// [Selection.Moved], is passed on and counts for nothing.
 func (s *Selection) Answer(status int, h http.Header) *Answer {
 	s.hold()
 	s.mu.Lock()
-	member, asked := s.attempt.member, s.asked
+	member, asked, ended := s.attempt.member, s.asked, s.ended
 	s.mu.Unlock()
 	var cause error
 	if status >= http.StatusBadRequest {
 		cause = &statusError{status: status}
 	}
 	a := newAnswer(s, answerKindOf(status, h), cause)
-	a.member, a.failure = member, retryable(status)
-	a.swallow = asked && a.kind == eventAnswer
+	a.swallow, a.failure = asked && a.kind == eventAnswer, retryable(status)
+	if a.stranger = ended; ended {
+		return a
+	}
+	a.member = member
 	if a.failure && status != http.StatusTooManyRequests { // which is no sign of ill health
 		member.ReportFailure(cause)
 	}
@@ -108,41 +111,44 @@ func (a *Answer) Rewrites() bool { return a.swallow }
 
 // Pass takes the next bytes of the body and returns those to forward, which are valid
 // until the next call.
-func (a *Answer) Pass(p []byte) []byte { return a.take(p, nil) }
+func (a *Answer) Pass(p []byte) []byte {
+	out, _ := a.take(p, nil)
+	return out
+}
 
 // End says that the body is through, and returns what is still to be forwarded. Further
 // calls do nothing.
 func (a *Answer) End() []byte {
-	out := a.take(nil, io.EOF)
-	if a.member != nil && !a.failure {
+	out, ended := a.take(nil, io.EOF)
+	if ended && a.member != nil && !a.failure {
 		a.member.ReportSuccess()
 	}
 	return out
 }
 
 // Break says that the body ends here for another reason: err is [context.Canceled], or
-// wraps it, if the client no longer wants the rest or nobody knows, anything else if the
-// worker broke off. After End it does nothing.
+// wraps it, if the client no longer wants the rest or nobody knows, as nil stands for;
+// anything else if the worker broke off. After End it does nothing.
 func (a *Answer) Break(err error) {
 	if err == nil {
-		err = errCutOff
+		err = context.Canceled
 	}
-	a.mu.Lock()
-	over := a.over
-	a.mu.Unlock()
-	a.take(nil, err)
-	if a.member != nil && !over && !errors.Is(err, context.Canceled) {
+	_, ended := a.take(nil, err)
+	if ended && a.member != nil && !errors.Is(err, context.Canceled) {
 		a.member.ReportFailure(err)
 	}
 }
 
-// take looks at what came, and how the body ended if err is not nil.
-func (a *Answer) take(p []byte, err error) []byte {
+// take looks at what came, and how the body ended if err is not nil. It returns what is
+// to be forwarded, and whether this call has ended the answer.
+func (a *Answer) take(p []byte, err error) (out []byte, ended bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.pending = a.pending[:0]
 	if a.over {
-		return p
+		return p, false
+	}
+	if a.pending = a.pending[:0]; err != nil {
+		a.pending = nil // whoever closes a body may still read what came before
 	}
 	switch a.kind {
 	case eventAnswer:
@@ -168,7 +174,7 @@ func (a *Answer) take(p []byte, err error) []byte {
 	if !a.over && a.member != nil {
 		a.sel.hold()
 	}
-	return p
+	return p, a.over
 }
 
 func (a *Answer) keep(p []byte) {
@@ -216,6 +222,9 @@ func (a *Answer) event(ev sse.Event) {
 // until then counts in any case. a.mu is held.
 func (a *Answer) finish(err error) {
 	a.over = true
+	if a.stranger {
+		return
+	}
 	whole := errors.Is(err, io.EOF)
 	switch {
 	case a.failed:

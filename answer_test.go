@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/fleet"
 )
 
 // byHand sends a request as a gateway would that has an HTTP client of its own, a few
@@ -147,6 +148,40 @@ func TestMovedFollowsTheProxy(t *testing.T) {
 	sel.Moved("192.0.2.1:80")
 	require.Error(t, r.observed.outcome(sel.Decision().ID).Err, "nobody knows where it is")
 	r.idle()
+
+	// What a stranger answers is passed on, and is nobody's success, failure or response.
+	for range 5 {
+		a = sel.Answer(http.StatusServiceUnavailable, http.Header{"Content-Type": {"application/json"}})
+		require.Equal(t, "{}", string(a.Pass([]byte("{}"))))
+		a.Break(errors.New("it broke off"))
+	}
+	require.True(t, r.fleet.Snapshot().Member(sel.Target().Worker).Healthy())
+}
+
+// The pool that the gateway says holds for what has no body, and for who has a response.
+func TestPoolsHoldWithoutABody(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig{engines: 2, worker: func(i int, w *fleet.Worker) { w.Pool = []string{"a", "b"}[i] }})
+	describe := func(_ *http.Request, q *kvsteer.Request) { q.Pool = "b" }
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://gateway/version", http.NoBody)
+	require.NoError(t, err)
+	for range 4 {
+		p, err := r.router.Place(&kvsteer.Forward{HTTP: req, Describe: describe})
+		require.NoError(t, err)
+		require.Equal(t, "w1", p.Target().Worker)
+		defer p.End()
+	}
+	r.router.Responded("resp_1", r.fleet.Snapshot().Member("w0"))
+	req, err = http.NewRequestWithContext(t.Context(), http.MethodGet, "http://gateway/v1/responses/resp_1", http.NoBody)
+	require.NoError(t, err)
+	p, err := r.router.Place(&kvsteer.Forward{HTTP: req})
+	require.NoError(t, err)
+	require.Equal(t, "w0", p.Target().Worker)
+	p.End()
+	p, err = r.router.Place(&kvsteer.Forward{HTTP: req, Describe: describe})
+	require.NoError(t, err)
+	require.Equal(t, "w1", p.Target().Worker, "it will say that it has no such response")
+	p.End()
 }
 
 func TestPlace(t *testing.T) {
@@ -173,6 +208,7 @@ func TestPlace(t *testing.T) {
 		p.Answered(http.StatusOK)
 		p.End()
 		p.End()
+		require.Equal(t, kvsteer.CodeUpstream, kvsteer.CodeOf(p.Next(errors.New("late"))), "it has ended")
 	}
 	r.idle()
 

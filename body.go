@@ -149,7 +149,8 @@ func (b *answerBody) Read(p []byte) (int, error) {
 			return 0, b.err
 		}
 		n, err := b.src.Read(b.chunk)
-		b.pending, b.sent = b.answer.take(b.chunk[:n], err), 0
+		b.pending, _ = b.answer.take(b.chunk[:n], err)
+		b.sent = 0
 		b.err = err
 	}
 	n := copy(p, b.pending[b.sent:])

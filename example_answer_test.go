@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -52,6 +53,7 @@ func ExampleSelection_Answer() {
 		if err != nil {
 			return err
 		}
+		maps.Copy(req.Header, sel.Target().Header) // such as the rank behind a worker's port
 		req.Header.Set("Content-Type", "application/json")
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {

@@ -1,5 +1,7 @@
 package kvsteer
 
+import "github.com/kvsteer/kvsteer/fleet"
+
 // ForgetEverything makes the index forget what it knows of all workers, behind the
 // backs of those who told it.
 func (r *Router) ForgetEverything() {
@@ -8,4 +10,11 @@ func (r *Router) ForgetEverything() {
 			r.index.Clear(o)
 		}
 	}
+}
+
+// Responded says that m has a response.
+func (r *Router) Responded(id string, m *fleet.Member) {
+	r.pickMu.Lock()
+	defer r.pickMu.Unlock()
+	r.responses.moved(keyOf(id), place{m, 0})
 }

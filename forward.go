@@ -119,7 +119,7 @@ func (t *Transport) send(req *http.Request, p *Placement) (*http.Response, error
 	handed := false
 	defer func() {
 		if !handed {
-			p.End()
+			p.release()
 		}
 	}()
 	base := p.Target().URL
@@ -171,11 +171,16 @@ type placedConn struct {
 // about, or else on the least loaded one.
 func (r *Router) bookFor(p *Placement) (*fleet.Member, *fleet.Booking, *Error) {
 	m := r.responseHolder(p.path)
-	if m != nil && !slices.Contains(p.tried, m) && (len(p.among) == 0 || named(m, p.among)) {
+	if m != nil && !slices.Contains(p.tried, m) && p.mayUse(m) {
 		booking := m.Begin(0, fleet.Work{})
 		return m, booking, nil
 	}
 	return r.bookLeastLoaded(p)
+}
+
+// mayUse reports whether the gateway lets the request go to m at all.
+func (p *Placement) mayUse(m *fleet.Member) bool {
+	return (len(p.among) == 0 || named(m, p.among)) && !p.asked.elsewhere(m)
 }
 
 // bookLeastLoaded books the request on the least loaded worker that takes
@@ -188,12 +193,10 @@ func (r *Router) bookLeastLoaded(p *Placement) (*fleet.Member, *fleet.Booking, *
 	if len(members) == 0 {
 		members = snap.Members()
 	}
-	if len(p.among) > 0 {
-		members = slices.DeleteFunc(slices.Clone(members), func(m *fleet.Member) bool { return !named(m, p.among) })
-	}
+	members = slices.DeleteFunc(slices.Clone(members), func(m *fleet.Member) bool { return !p.mayUse(m) })
 	r.pickMu.Lock()
 	defer r.pickMu.Unlock()
-	if p.asked != nil {
+	if p.brings {
 		var refused *Error
 		if members, refused = r.left(p.asked, snap, members, p.tried); refused != nil {
 			return nil, nil, refused

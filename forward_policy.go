@@ -13,14 +13,17 @@ import (
 // only an engine knows) may say as much as a prompt does. It goes to those workers only
 // that the policy leaves for it, and of these to the least loaded.
 
+// brings reports whether the request says something that a policy is to be asked about.
+func (f *Forward) brings() bool {
+	req := f.HTTP
+	return len(f.Body) > 0 || req.Body != nil && req.Body != http.NoBody ||
+		req.Header.Get("Upgrade") != "" // what comes after an upgrade says something
+}
+
 // question is a forwarded request as the policy is asked about it: of no API that rules
-// name, with the tags that the gateway knows, all others unknown. It is nil for one
-// that brings nothing.
+// name, with the tags that the gateway knows, all others unknown.
 func (r *Router) question(f *Forward, model string) *Selection {
 	req := f.HTTP
-	if len(f.Body) == 0 && (req.Body == nil || req.Body == http.NoBody) && req.Header.Get("Upgrade") == "" {
-		return nil // what comes after an upgrade says something
-	}
 	q := &Request{Model: model, Body: f.Body, Header: req.Header, Among: f.Among}
 	if f.Describe != nil {
 		f.Describe(req, q)

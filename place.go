@@ -1,6 +1,7 @@
 package kvsteer
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"sync"
@@ -21,8 +22,7 @@ type Forward struct {
 	Among []string
 	// Allow says whether such requests go to workers at all. Nil means [DefaultForward].
 	Allow func(r *http.Request) bool
-	// Describe, if set, is asked about requests that bring a body or an upgrade, as that
-	// of [TransportOptions].
+	// Describe, if set, is asked about the request, as that of [TransportOptions].
 	Describe func(r *http.Request, q *Request)
 }
 
@@ -33,13 +33,17 @@ type Placement struct {
 	path   string
 	model  string
 	among  []string
-	asked  *Selection // as which the policy is asked, nil if it is not
+	asked  *Selection // as which the policy is asked
+	brings bool       // something that the policy is asked about
 
 	mu      sync.Mutex
 	member  *fleet.Member
 	booking *fleet.Booking
 	tried   []*fleet.Member
+	ended   bool
 }
+
+var errPlacementEnded = errors.New("kvsteer: the Placement has ended")
 
 // Place chooses the least loaded worker for a request without a prompt, of those that
 // serve the model that its body names, and books it there. What brings a body goes only
@@ -62,7 +66,7 @@ func (r *Router) Place(f *Forward) (*Placement, error) {
 	}
 	model := modelIn(f.HTTP.Header, f.Body)
 	p := &Placement{
-		router: r, path: f.HTTP.URL.Path, model: model, among: slices.Clone(f.Among), asked: r.question(f, model),
+		router: r, path: f.HTTP.URL.Path, model: model, among: slices.Clone(f.Among), asked: r.question(f, model), brings: f.brings(),
 	}
 	if refused := p.book(); refused != nil {
 		return nil, refused
@@ -91,6 +95,9 @@ func (p *Placement) Target() Target {
 func (p *Placement) Next(cause error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.ended {
+		return unreachable(errPlacementEnded)
+	}
 	if p.booking != nil {
 		p.booking.End()
 	}
@@ -124,6 +131,14 @@ func (p *Placement) blame(err error) {
 
 // End releases the request, however it ended. Further calls do nothing.
 func (p *Placement) End() {
+	p.mu.Lock()
+	p.ended = true
+	p.mu.Unlock()
+	p.release()
+}
+
+// release ends what is booked now.
+func (p *Placement) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.booking != nil {

@@ -58,8 +58,8 @@ type TransportOptions struct {
 	// Describe, if set, may complete what the Transport knows of a request with a
 	// prompt before a worker is chosen: its Tenant, Priority, Session and targets,
 	// from what the gateway has established. It must not change API and Body. It is also
-	// asked about requests without a prompt that bring a body, which have no API: for
-	// their Tenant, QoS, Tags, Pool and Among.
+	// asked about requests without a prompt, which have no API: for their Pool and Among
+	// and, where they bring a body, which the policy is asked about, Tenant, QoS and Tags.
 	Describe func(r *http.Request, q *Request)
 	// OnDecision, if set, is told of the Decision of each attempt before it is sent,
 	// by the request that it is about, so that the gateway can name the worker in its

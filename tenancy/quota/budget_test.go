@@ -157,7 +157,7 @@ func TestOutputs(t *testing.T) {
 	require.EqualValues(t, 512, o.Estimate("a", "m", 0, 1))
 	require.EqualValues(t, 100, o.Estimate("a", "m", 100, 0))
 	require.EqualValues(t, 800, o.Estimate("a", "m", 100, 8))
-	require.EqualValues(t, 512*128, o.Estimate("a", "m", 999_999_999, 1<<40), "clamped")
+	require.EqualValues(t, 512*128, o.Estimate("a", "m", 999_999_999, 1<<30), "clamped")
 	var all []int64
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range 500 {
