@@ -55,7 +55,7 @@ func (x *exchange) answerHeaders(msg *extprocv3.ProcessingRequest, h *extprocv3.
 
 // observe begins to follow the answer.
 func (x *exchange) observe(msg *extprocv3.ProcessingRequest, status int, header http.Header) {
-	if details := attribute(msg, attrDetails); details != "" && details != "via_upstream" && !strings.HasPrefix(details, "upstream_") {
+	if local(attribute(msg, attrDetails)) {
 		if x.sel != nil {
 			x.sel.Abort(errLocal)
 		}
@@ -75,6 +75,22 @@ func (x *exchange) observe(msg *extprocv3.ProcessingRequest, status int, header 
 		x.sel.Moved(host)
 	}
 	x.answer = x.sel.Answer(status, header)
+}
+
+// local reports whether response.code_details tell of an answer that is Envoy's own, for a
+// reason that is not the worker's. Limits are Envoy's, some of them set by a request.
+func local(details string) bool {
+	switch {
+	case details == "", details == "via_upstream":
+		return false
+	case !strings.HasPrefix(details, "upstream_"),
+		strings.HasPrefix(details, "upstream_per_try_"),
+		strings.HasPrefix(details, "upstream_max_stream_duration_reached"),
+		strings.HasPrefix(details, "upstream_reset_") && strings.Contains(details, "{overflow"):
+		return true
+	default:
+		return false
+	}
 }
 
 // served is the endpoint that answered, "" if Envoy does not say.

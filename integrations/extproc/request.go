@@ -229,13 +229,27 @@ func (x *exchange) byPrompt(api kvsteer.API, s seen) error {
 		}
 	})
 	if err != nil {
+		if x.sel != nil {
+			x.sel.Abort(err)
+		}
 		return x.deny(err)
 	}
 	body := x.sel.Body()
-	if !x.srv.opts.KeepStreamOptions {
+	if !x.srv.opts.KeepStreamOptions && x.seesAnswer() {
 		body = x.sel.BodyWithUsage()
 	}
 	return x.route(to, body, s)
+}
+
+// seesAnswer reports whether the answer's body passes here: of one that does not, nobody
+// would take out a chunk that the client did not ask for.
+func (x *exchange) seesAnswer() bool {
+	switch x.answerBody {
+	case procv3.ProcessingMode_STREAMED, procv3.ProcessingMode_BUFFERED, procv3.ProcessingMode_FULL_DUPLEX_STREAMED:
+		return true
+	default:
+		return false
+	}
 }
 
 func (x *exchange) byLoad(s seen) error {

@@ -37,6 +37,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, o ServeOptions) erro
 		o.Grace = defaultGrace
 	}
 	g := grpc.NewServer(append(s.GRPCOptions(), o.GRPC...)...)
+	defer g.Stop() // whatever ends us: no stream outlives Serve
 	s.Register(g)
 	failed := make(chan error, 1)
 	go func() { failed <- g.Serve(l) }()
