@@ -169,7 +169,7 @@ func TestPoolsHoldWithoutABody(t *testing.T) {
 		p, err := r.router.Place(&kvsteer.Forward{HTTP: req, Describe: describe})
 		require.NoError(t, err)
 		require.Equal(t, "w1", p.Target().Worker)
-		defer p.End()
+		p.End()
 	}
 	r.router.Responded("resp_1", r.fleet.Snapshot().Member("w0"))
 	req, err = http.NewRequestWithContext(t.Context(), http.MethodGet, "http://gateway/v1/responses/resp_1", http.NoBody)
