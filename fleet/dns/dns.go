@@ -47,9 +47,10 @@ type Record struct {
 // SRV. Its fields must not be changed once it is in use, and it belongs to one
 // Fleet: it remembers its last answer.
 type Discoverer struct {
-	// Name to look up, for example "vllm.default.svc.cluster.local", or of SRV
-	// records "_http._tcp.vllm.default.svc.cluster.local". With a dot at the end it
-	// is taken as it is, without the search list.
+	// Name to look up, for example "vllm.default.svc.cluster.local.", or of SRV
+	// records "_http._tcp.vllm.default.svc.cluster.local.". With a dot at the end it
+	// is taken as it is. Without, it may be a name of the search list: in a cluster,
+	// where ndots is 5, it is that first of all.
 	Name string
 	// Port of the workers, 1 to 65535, whose addresses Name has. 0 with SRV.
 	Port int
@@ -92,6 +93,7 @@ type Discoverer struct {
 // state is what a Discoverer remembers between calls of Discover.
 type state struct {
 	answered bool // there was a good answer ever
+	from     name // of the search list, that had records last; or ""
 	at       time.Time
 	held     map[Record]time.Time // zero if in the last answer, else when it first was in none
 	emptied  bool                 // by MaxStale

@@ -36,7 +36,9 @@
 // # Servers
 //
 // Without Servers, those of /etc/resolv.conf are asked, with its search list and
-// ndots; it is read again before each lookup. Other options there are not
+// ndots; it is read again before each lookup. Of the names that the search list
+// makes the first that exists counts, though it has no records, and none after one
+// that had records once: they may be wildcards with others' addresses. Other options there are not
 // followed, and neither are /etc/hosts and the system's resolver, which hide how
 // long an answer holds. Windows has no such file: give Servers.
 //

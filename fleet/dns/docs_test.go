@@ -19,7 +19,7 @@ import (
 
 func fromAddresses() *dns.Discoverer {
 	// DOCS begin
-	d := &dns.Discoverer{Name: "vllm.default.svc.cluster.local", Port: 8000}
+	d := &dns.Discoverer{Name: "vllm.default.svc.cluster.local.", Port: 8000}
 	// DOCS end
 	return d
 }

@@ -13,6 +13,20 @@ func (d *Discoverer) Lookup(ctx context.Context) (records []Record, pause time.D
 	return a.records, d.pause(a.ttl), err
 }
 
+// Search looks up once under a resolv.conf, but asks d's Servers.
+func (d *Discoverer) Search(ctx context.Context, conf string) ([]Record, error) {
+	r, err := d.resolver()
+	if err != nil {
+		return nil, err
+	}
+	r.configure(conf)
+	a, err := d.search(ctx, r)
+	if err == nil {
+		d.keep(a.records)
+	}
+	return a.records, err
+}
+
 // Keep is what is listed after an answer with records, and for how long at most.
 func (d *Discoverer) Keep(records []Record) (kept []Record, expiry time.Duration) {
 	return d.keep(records)

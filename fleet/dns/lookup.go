@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,21 +37,33 @@ func (d *Discoverer) lookup(ctx context.Context) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	return d.search(ctx, r)
+}
+
+// search asks for the names that the search list makes, up to the first that
+// exists, though it has no records: a name further down the list may be another
+// fleet's, of a wildcard for example. For the same reason it goes no further than
+// to the name that had records once, even when that doesn't exist any more.
+func (d *Discoverer) search(ctx context.Context, r *resolver) (answer, error) {
+	names := r.candidates(d.Name)
+	if i := slices.Index(names, d.state.from); i >= 0 {
+		names = names[:i+1]
+	}
 	none := answer{ttl: forever}
-	for _, n := range r.candidates(d.Name) {
+	for _, n := range names {
 		a, err := d.records(ctx, r, n)
-		// A failure ends the search: a name further down the list may be another
-		// fleet's.
-		if err != nil {
+		if err != nil { // it ends the search, too
 			return answer{}, fmt.Errorf("dns: %s: %w", n, err)
 		}
 		if len(a.records) > 0 {
+			d.state.from = n
+		}
+		if a.exists {
 			return a, nil
 		}
-		none.exists = none.exists || a.exists
 		none.ttl = min(none.ttl, a.ttl)
 	}
-	if !none.exists && !d.state.answered {
+	if !d.state.answered {
 		return answer{}, fmt.Errorf("%w: %q; check the name, or wait until the first worker has registered", ErrNoName, d.Name)
 	}
 	return none, nil
