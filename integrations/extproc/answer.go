@@ -68,7 +68,7 @@ func (x *exchange) observe(msg *extprocv3.ProcessingRequest, status int, header 
 		return
 	}
 	if served := served(msg); served != "" {
-		host, ours := x.hosts[served]
+		host, ours := x.hosts[spelled(served)]
 		if !ours {
 			host = served
 		}

@@ -53,6 +53,8 @@ type rigConfig struct {
 	extproc extproc.Options
 	serve   extproc.ServeOptions
 	options []kvsteer.Option
+	host    string                // in place of 127.0.0.1 in the workers' URLs
+	server  func(*extproc.Server) // sees the server before it serves
 }
 
 type outcomes struct {
@@ -84,7 +86,11 @@ func newRig(t testing.TB, c rigConfig) *rig {
 	for i := range c.engines {
 		e := fleettest.New(t, fleettest.Config{Name: fmt.Sprintf("w%d", i), Model: "m", Speed: 1000})
 		r.engines = append(r.engines, e)
-		workers = append(workers, e.Worker())
+		w := e.Worker()
+		if c.host != "" {
+			w.URL = strings.Replace(w.URL, "127.0.0.1", c.host, 1)
+		}
+		workers = append(workers, w)
 	}
 	var err error
 	r.fleet, err = fleet.New(fleet.Options{
@@ -103,7 +109,11 @@ func newRig(t testing.TB, c rigConfig) *rig {
 	if c.serve.Notice == 0 {
 		c.serve.Notice = -1
 	}
-	go func() { served <- extproc.New(r.router, c.extproc).Serve(ctx, l, c.serve) }()
+	srv := extproc.New(r.router, c.extproc)
+	if c.server != nil {
+		c.server(srv)
+	}
+	go func() { served <- srv.Serve(ctx, l, c.serve) }()
 	r.stop = sync.OnceValue(func() error { cancel(); return <-served })
 	r.conn, err = grpc.NewClient("passthrough:bufconn", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
