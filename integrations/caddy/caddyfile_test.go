@@ -87,6 +87,26 @@ func TestCaddyfileAndJSONSayTheSame(t *testing.T) {
 	require.Equal(t, want.Options, again.Options)
 }
 
+// All addresses of workers may have placeholders; what was given stays as it was.
+func TestPlaceholdersOfWorkers(t *testing.T) {
+	t.Setenv("KVSTEER_HOST", "10.0.0.7")
+	var h Handler
+	require.NoError(t, h.UnmarshalCaddyfile(caddyfile.NewTestDispenser(`kvsteer {
+		worker a http://{env.KVSTEER_HOST}:8000 tcp://{env.KVSTEER_HOST}:5557 tcp://{env.KVSTEER_HOST}:5558
+	}`)))
+	given := h.Workers[0].Clone()
+	got, err := h.resolved(caddy.NewReplacer())
+	require.NoError(t, err)
+	require.Equal(t, []fleet.Worker{{
+		Name: "a", URL: "http://10.0.0.7:8000",
+		Events: []follow.Endpoint{{Events: "tcp://10.0.0.7:5557", Replay: "tcp://10.0.0.7:5558"}},
+	}}, got.Workers)
+	require.Equal(t, given, h.Workers[0])
+	h.Workers[0].Events[0].Replay = "tcp://{env.KVSTEER_NOT_SET}:1"
+	_, err = h.resolved(caddy.NewReplacer())
+	require.ErrorContains(t, err, "worker a: ")
+}
+
 // Mistakes in a Caddyfile are said with their line, and with what to write instead.
 func TestCaddyfileMistakes(t *testing.T) {
 	const file = "fleet fleet.yaml\n"
@@ -100,6 +120,10 @@ func TestCaddyfileMistakes(t *testing.T) {
 		"no value":             {"fleet", "fleet: 0 arguments are given; it takes FILE, at Testfile:2"},
 		"empty value":          {`fleet ""`, "fleet: the value is empty; it takes FILE, at Testfile:2"},
 		"too many values":      {"fleet a b", "fleet: 2 arguments are given; it takes FILE"},
+		"worker's address":     {"worker a http://b\n worker c ftp://d", `fleet: worker "c": url: `},
+		"its line":             {"worker a http://b\n worker c ftp://d", "at Testfile:3"},
+		"worker's events":      {"worker a http://b ftp://c", `fleet: worker "a": events[0].events: `},
+		"worker twice":         {"worker a http://b\n worker a http://c", `fleet: worker "a": name: also the name of worker number 1`},
 		"worker without url":   {"worker a", "worker: 1 arguments are given; it takes NAME URL [EVENTS [REPLAY]], at Testfile:2"},
 		"worker with too much": {"worker a b c d e", "worker: 5 arguments are too many"},
 		"no duration":          {file + "idle_timeout 5", `idle_timeout: "5" is no duration; it takes DURATION, such as 30s, at Testfile:3`},

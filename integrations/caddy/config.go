@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/kvcache/follow"
 )
 
 // Config says what router a [Handler] asks. Handlers with equal ones share a router. The
@@ -95,6 +97,11 @@ func (h *Handler) check() error {
 			return fmt.Errorf("ready_path: %q is no path; it must begin with a slash", p)
 		}
 	}
+	if !slices.ContainsFunc(h.Workers, replaced) { // else it is known when they are
+		if err := fleet.Validate(h.Workers); err != nil {
+			return err
+		}
+	}
 	if h.Queue == nil {
 		return nil
 	}
@@ -107,6 +114,13 @@ func (h *Handler) check() error {
 		return fmt.Errorf("queue: max_wait: %v is negative; leave queue out for none to wait", time.Duration(q.MaxWait))
 	}
 	return nil
+}
+
+// replaced reports whether a worker's addresses have placeholders.
+func replaced(w fleet.Worker) bool {
+	return strings.Contains(w.URL, "{") || slices.ContainsFunc(w.Events, func(at follow.Endpoint) bool {
+		return strings.Contains(at.Events+at.Replay, "{")
+	})
 }
 
 // resolved returns the configuration with its placeholders replaced and its paths
@@ -136,9 +150,16 @@ func (c *Config) resolved(repl *caddy.Replacer) (Config, error) {
 	for name, dir := range c.Models {
 		r.Models[name] = path("model "+name, dir)
 	}
-	r.Workers = append([]fleet.Worker(nil), c.Workers...)
+	r.Workers = slices.Clone(c.Workers)
 	for i := range r.Workers {
-		r.Workers[i].URL = text("worker "+c.Workers[i].Name, c.Workers[i].URL)
+		w := &r.Workers[i]
+		option := "worker " + w.Name
+		w.URL = text(option, w.URL)
+		w.Events = slices.Clone(w.Events)
+		for k := range w.Events {
+			at := &w.Events[k]
+			at.Events, at.Replay = text(option, at.Events), text(option, at.Replay)
+		}
 	}
 	return r, failed
 }

@@ -122,7 +122,7 @@ func TestRefusedConfigurations(t *testing.T) {
 		"no models":        {"fleet DIR/fleet.yaml\n model m DIR", "model: "},
 		"record":           {"fleet DIR/fleet.yaml\n record DIR", "record: "},
 		"no placeholder":   {"fleet {env.KVSTEER_NOT_SET}", "fleet: "},
-		"worker's address": {"worker a ftp://x", `a`},
+		"worker's address": {"worker a ftp://{system.os}", `fleet: worker "a": url: `},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
