@@ -28,6 +28,9 @@ func (x *exchange) answerHeaders(msg *extprocv3.ProcessingRequest, h *extprocv3.
 		return x.srv.malformed("the answer's headers came twice")
 	}
 	x.answered = true
+	if x.early {
+		x.pulse, x.sel, x.placed = nil, nil, nil // they have ended
+	}
 	if x.phase != decided {
 		x.phase, x.body = over, nil // Envoy answers without having asked, or waited, for us
 	}
@@ -40,6 +43,7 @@ func (x *exchange) answerHeaders(msg *extprocv3.ProcessingRequest, h *extprocv3.
 		name := textproto.CanonicalMIMEHeaderKey(kv.GetKey())
 		header[name] = append(header[name], valueOf(kv))
 	}
+	x.pulse.stop()
 	x.observe(msg, status, header)
 	if h.GetEndOfStream() {
 		x.finish()

@@ -51,6 +51,27 @@ func TestStreamsThatEndEarlyRelease(t *testing.T) {
 	}
 }
 
+// A prompt may take longer than a request may be silent.
+func TestWaitingForTheAnswerIsNotForgetting(t *testing.T) {
+	const idle = 2 * time.Second
+	r := newRig(t, rigConfig{
+		options: []kvsteer.Option{kvsteer.WithMaxIdle(idle)},
+		server:  func(s *extproc.Server) { s.TouchEvery(idle / 100) },
+	})
+	p := r.open(duplex, duplex)
+	p.send(requestHeaders("POST", "/v1/chat/completions", false))
+	p.send(requestBody(chat(true), true))
+	p.routed(duplex, true)
+	time.Sleep(2 * idle)
+	require.Equal(t, 1, r.router.InFlight())
+	p.send(answerHeaders("200", "text/event-stream", false))
+	p.receive()
+	p.send(answerBody(firstEvent+doneEvent, true))
+	p.receive()
+	r.idle()
+	require.NoError(t, r.seen.last(t).Err)
+}
+
 // A client that leaves while its request waits for a worker leaves the line, although
 // Envoy only closes its side of the stream.
 func TestLeavingTheQueue(t *testing.T) {
@@ -59,6 +80,41 @@ func TestLeavingTheQueue(t *testing.T) {
 	}})
 	busy := r.busy()
 	require.NoError(t, busy[len(busy)-1].stream.CloseSend())
+	require.Eventually(t, func() bool { return r.router.Waiting() == 0 }, wait, tick)
+	for _, b := range busy {
+		b.cancel()
+	}
+	r.idle()
+}
+
+// So does one that Envoy answers itself, whatever has come before that.
+func TestAnswersOfEnvoyEndTheWait(t *testing.T) {
+	r := newRig(t, rigConfig{engines: 1, options: []kvsteer.Option{
+		kvsteer.WithQueue(kvsteer.QueueOptions{MaxWait: time.Hour}), kvsteer.WithPredictor(never{}),
+	}})
+	busy := r.busy()
+	last := busy[len(busy)-1]
+	last.send(requestBody("", true)) // the end, once more
+	last.send(answerHeaders("504", "text/plain", false))
+	require.Eventually(t, func() bool { return r.router.Waiting() == 0 }, wait, tick)
+	require.NotNil(t, last.receive().GetResponseHeaders(), "no answer of ours")
+	last.send(answerBody("slow", true))
+	require.Equal(t, "slow", string(last.receive().GetResponseBody().GetResponse().GetBodyMutation().GetStreamedResponse().GetBody()))
+	for _, b := range busy {
+		b.cancel()
+	}
+	r.idle()
+}
+
+// Who leaves after that, too.
+func TestLeavingTheQueueAfterMore(t *testing.T) {
+	r := newRig(t, rigConfig{engines: 1, options: []kvsteer.Option{
+		kvsteer.WithQueue(kvsteer.QueueOptions{MaxWait: time.Hour}), kvsteer.WithPredictor(never{}),
+	}})
+	busy := r.busy()
+	last := busy[len(busy)-1]
+	last.send(requestBody("", true))
+	require.NoError(t, last.stream.CloseSend())
 	require.Eventually(t, func() bool { return r.router.Waiting() == 0 }, wait, tick)
 	for _, b := range busy {
 		b.cancel()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync/atomic"
 
 	procv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
@@ -48,11 +49,13 @@ type exchange struct {
 	subset   []string
 	hinted   bool // there is a subset, be it empty
 	body     []byte
+	early    bool // Envoy answered while a worker was chosen; that is to be received yet
 	answered bool // the head of the answer is here
 	ended    bool // and all of it
 
 	sel    *kvsteer.Selection
 	placed *kvsteer.Placement
+	pulse  *pulse // until the answer's head
 	answer *kvsteer.Answer
 	hosts  map[string]string // endpoint to the host of the worker's URL
 }
@@ -76,7 +79,7 @@ func (x *exchange) run() error {
 		if first {
 			x.modes(msg.GetProtocolConfig())
 		}
-		if err := x.take(msg); err != nil || x.phase == over && !x.answered {
+		if err := x.take(msg); err != nil || x.phase == over && !x.answered && !x.early {
 			return err
 		}
 	}
@@ -116,28 +119,53 @@ func (x *exchange) receive() (*extprocv3.ProcessingRequest, error) {
 	if x.ahead == nil {
 		return x.stream.Recv()
 	}
-	next := <-x.ahead
-	x.ahead = nil
+	next, more := <-x.ahead
+	if !more {
+		x.ahead = nil
+		return x.stream.Recv()
+	}
 	return next.msg, next.err
 }
 
-// patiently calls fn with a context that ends when Envoy gives the request up. Envoy does
-// so by closing its side of the stream, which only who receives finds out.
+// maxAhead is how many messages are received while a worker is chosen. Hardly more than the
+// request's end, its trailers and an answer of Envoy's own can come.
+const maxAhead = 16
+
+// patiently calls fn, once, with a context that ends when Envoy gives the request up. Envoy
+// does so by closing its side of the stream or by an answer of its own, which only who
+// receives finds out.
 func (x *exchange) patiently(fn func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancel(x.stream.Context())
 	defer cancel()
-	if x.ahead == nil {
-		ahead := make(chan received, 1)
-		x.ahead = ahead
-		go func() { // ends with the stream at the latest
+	ahead := make(chan received, maxAhead)
+	x.ahead = ahead
+	var chosen, early atomic.Bool
+	go func() { // ends with the message after the choice, or with the stream
+		defer close(ahead)
+		for !chosen.Load() {
 			msg, err := x.stream.Recv()
-			if err != nil {
+			if msg.GetResponseHeaders() != nil {
+				early.Store(true)
+			}
+			if err != nil || early.Load() {
 				cancel()
 			}
-			ahead <- received{msg, err}
-		}()
+			select {
+			case ahead <- received{msg, err}:
+			case <-x.stream.Context().Done():
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	err := fn(ctx)
+	chosen.Store(true)
+	if x.early = early.Load(); x.early {
+		return errLocal
 	}
-	return fn(ctx)
+	return err
 }
 
 func (x *exchange) send(r *extprocv3.ProcessingResponse) error {
@@ -155,6 +183,7 @@ func (x *exchange) close() {
 			x.srv.panicked(p)
 		}
 	}()
+	x.pulse.stop()
 	if x.placed != nil {
 		x.placed.End()
 	}

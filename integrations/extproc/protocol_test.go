@@ -147,6 +147,31 @@ func TestTheSubset(t *testing.T) {
 	r.idle()
 }
 
+// Describe narrows the subset and can't leave it.
+func TestTheSubsetAndDescribe(t *testing.T) {
+	var among []string
+	r := newRig(t, rigConfig{extproc: extproc.Options{Describe: func(_ *http.Request, q *kvsteer.Request) { q.Among = among }}})
+	w0, w1, w2 := r.host("w0"), r.host("w1"), r.host("w2")
+	subset := structpb.NewStringValue(w1 + "," + w2)
+	for _, path := range []string{"/v1/chat/completions", "/tokenize"} {
+		for _, c := range []struct{ among, want []string }{
+			{nil, []string{w1, w2}}, {[]string{w0, w1}, []string{w1}}, {[]string{w0}, nil}, {[]string{"w0"}, nil},
+		} {
+			among = c.among
+			p := r.open(duplex, none)
+			p.send(with(requestHeaders("POST", path, false), "envoy.lb.subset_hint", "x-gateway-destination-endpoint-subset", subset))
+			p.send(requestBody(chat(false), true))
+			if c.want == nil {
+				require.Equal(t, http.StatusServiceUnavailable, p.denied().status, path)
+				continue
+			}
+			require.Subset(t, c.want, p.routed(duplex, true).endpoints(), path)
+			p.cancel()
+		}
+	}
+	r.idle()
+}
+
 func TestWithoutAPrompt(t *testing.T) {
 	r := newRig(t, rigConfig{})
 	for _, path := range []string{"/version", "/health", "/v1/anything?x=1"} {

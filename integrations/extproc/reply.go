@@ -126,6 +126,10 @@ func same(a, b []byte) bool {
 
 // deny answers the request with an error, in the dialect of its path.
 func (x *exchange) deny(err error) error {
+	if x.early {
+		x.phase, x.body = over, nil
+		return nil // the client has an answer
+	}
 	head := x.head
 	if head == nil {
 		head = &http.Request{}

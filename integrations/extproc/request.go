@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -212,6 +213,11 @@ func (x *exchange) byPrompt(api kvsteer.API, s seen) error {
 	q := &kvsteer.Request{API: api, Body: x.body, Header: x.head.Header, Among: x.subset}
 	if d := x.srv.opts.Describe; d != nil {
 		d(x.head, q)
+		if !x.within(q) {
+			return x.deny(&kvsteer.Error{
+				Code: kvsteer.CodeNoCandidates, Message: "no endpoint of the subset is one that the request may go to",
+			})
+		}
 	}
 	to := destination{}
 	err := x.patiently(func(ctx context.Context) (err error) {
@@ -234,11 +240,29 @@ func (x *exchange) byPrompt(api kvsteer.API, s seen) error {
 		}
 		return x.deny(err)
 	}
+	x.pulse = startPulse(x.sel, x.srv.touch)
 	body := x.sel.Body()
 	if !x.srv.opts.KeepStreamOptions && x.seesAnswer() {
 		body = x.sel.BodyWithUsage()
 	}
 	return x.route(to, body, s)
+}
+
+// within keeps what Describe named to the subset, and reports whether there is anything
+// left.
+func (x *exchange) within(q *kvsteer.Request) bool {
+	switch {
+	case !x.hinted:
+		return true
+	case len(q.Among) == 0:
+		q.Among = x.subset
+		return true
+	default:
+		q.Among = slices.DeleteFunc(slices.Clone(q.Among), func(name string) bool {
+			return !slices.ContainsFunc(x.subset, func(of string) bool { return strings.EqualFold(name, of) })
+		})
+		return len(q.Among) > 0
+	}
 }
 
 // seesAnswer reports whether the answer's body passes here: of one that does not, nobody
@@ -271,6 +295,9 @@ func (x *exchange) byLoad(s seen) error {
 		}
 	})
 	if err != nil {
+		if x.placed != nil {
+			x.placed.End()
+		}
 		return x.deny(err)
 	}
 	return x.route(to, x.body, s)

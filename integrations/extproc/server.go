@@ -23,7 +23,9 @@ type Options struct {
 	// included. 0 means 8. Set 1 for a cluster of type ORIGINAL_DST, which does not
 	// understand lists.
 	Endpoints int
-	// KeepStreamOptions, Describe and Forward are as in [kvsteer.TransportOptions].
+	// KeepStreamOptions, Describe and Forward are as in [kvsteer.TransportOptions]. Where
+	// Envoy limits the choice to a subset, what Describe lists in Among can only narrow it,
+	// and must be endpoints as the subset has them, not workers' names.
 	KeepStreamOptions bool
 	Describe          func(r *http.Request, q *kvsteer.Request)
 	Forward           func(r *http.Request) bool
@@ -44,6 +46,7 @@ type Server struct {
 	models   *kvsteer.Transport // answers /v1/models, sends nothing
 	resolver resolver
 	health   *health
+	touch    time.Duration // between two signs of life
 }
 
 var _ extprocv3.ExternalProcessorServer = (*Server)(nil)
@@ -64,7 +67,7 @@ func New(r *kvsteer.Router, o Options) *Server {
 	}
 	return &Server{
 		router: r, opts: o, models: kvsteer.NewTransport(r, kvsteer.TransportOptions{}),
-		health: newHealth(o.Ready, o.Logger),
+		health: newHealth(o.Ready, o.Logger), touch: touchEvery,
 	}
 }
 
