@@ -122,7 +122,7 @@ func TestCaddyfileMistakes(t *testing.T) {
 		"too many values":      {"fleet a b", "fleet: 2 arguments are given; it takes FILE"},
 		"worker's address":     {"worker a http://b\n worker c ftp://d", `fleet: worker "c": url: `},
 		"its line":             {"worker a http://b\n worker c ftp://d", "at Testfile:3"},
-		"worker's events":      {"worker a http://b ftp://c", `fleet: worker "a": events[0].events: `},
+		"worker's events":      {"worker a http://b tcp://c", `fleet: worker "a": events[0].events: `},
 		"worker twice":         {"worker a http://b\n worker a http://c", `fleet: worker "a": name: also the name of worker number 1`},
 		"worker without url":   {"worker a", "worker: 1 arguments are given; it takes NAME URL [EVENTS [REPLAY]], at Testfile:2"},
 		"worker with too much": {"worker a b c d e", "worker: 5 arguments are too many"},

@@ -107,6 +107,7 @@ func (h *Handler) Cleanup() error {
 	if h.room == nil {
 		return nil // Provision failed
 	}
+	h.quiet() // Caddy closes our logger, though the room may go on
 	return h.users.retire(caddy.Exiting())
 }
 
@@ -115,12 +116,10 @@ func (h *Handler) leave() error {
 	if h.transport != nil {
 		h.transport.CloseIdleConnections()
 	}
-	err := h.room.leave()
-	h.quiet()
-	if err != nil {
-		err = fmt.Errorf("closing what is no longer configured: %w", err)
+	if err := h.room.leave(); err != nil {
+		return fmt.Errorf("closing what is no longer configured: %w", err)
 	}
-	return err
+	return nil
 }
 
 // warn says what is allowed, but seldom meant.
@@ -139,12 +138,12 @@ func (h *Handler) warn() {
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
 	h.users.enter()
 	defer h.users.leave()
+	t, r := h.room.trails.begin(r)
+	defer t.end() // also when the proxy panics because the answer broke off
 	if h.asksReadiness(r) {
 		h.tellReadiness(w, r)
 		return nil
 	}
-	t, r := h.room.trails.begin(r)
-	defer t.end() // also when the proxy panics because the answer broke off
 	h.proxy.ServeHTTP(w, r)
 	return nil
 }

@@ -176,6 +176,16 @@ func TestForgedHeaders(t *testing.T) {
 	require.Equal(t, []string{"acme", ""}, r.tenants())
 }
 
+// Where no worker is asked there is no worker's name, rather than the placeholder's.
+func TestReadinessHasNoWorker(t *testing.T) {
+	r := newRig(t, fleettest.Config{})
+	r.load("header >X-Worker \"<{http.kvsteer.worker}>\"\n" + plain)
+	got := r.send(http.MethodGet, "/healthz", "")
+	require.Equal(t, http.StatusOK, got.status)
+	require.Equal(t, "<>", got.header.Get("X-Worker"))
+	require.Empty(t, r.accessLog(1)[0].Kvsteer)
+}
+
 // What is seldom meant is said in Caddy's log.
 func TestWarnings(t *testing.T) {
 	r := newRig(t, fleettest.Config{})

@@ -28,9 +28,10 @@ func (r *routerRoom) openRules(logger *slog.Logger) ([]kvsteer.Option, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.ruled = policy.CheckOptions{Tags: classifiers.Tags()} // a tag that nobody produces is refused
 	r.rules, err = policyfile.Open(r.config.Policy, policyfile.Options{
-		Check:  policy.CheckOptions{Tags: classifiers.Tags()}, // a tag that nobody produces is refused
-		Logger: logger,                                        // says what is wrong with a change, and where
+		Check:  r.ruled,
+		Logger: logger, // says what is wrong with a change, and where
 	})
 	if err != nil {
 		return nil, fmt.Errorf("policy: %w", err)

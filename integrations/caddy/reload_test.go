@@ -98,8 +98,12 @@ func TestLateRequest(t *testing.T) {
 		return w.Code
 	}
 	require.Equal(t, http.StatusOK, ask())
+	require.Len(t, h.room.logs.here, 1)
+	require.Len(t, h.room.fleet.logs.here, 2, "ours, and that of Caddy's own configuration")
 	require.NoError(t, h.Cleanup())
 	require.NoError(t, h.Cleanup())
+	require.Empty(t, h.room.logs.here, "Caddy closes our logger")
+	require.Len(t, h.room.fleet.logs.here, 1)
 	require.Equal(t, http.StatusOK, ask())
 	lingering.hurry()
 	require.Equal(t, http.StatusServiceUnavailable, ask(), "but not for ever")
@@ -145,6 +149,26 @@ func TestRefusedConfigurations(t *testing.T) {
 	require.Equal(t, http.StatusOK, r.ask("hi").status)
 }
 
+// Validation goes by what the policies' files say now, not by what they said when they
+// were last looked at.
+func TestPoliciesAreReadAnew(t *testing.T) {
+	const good = "apiVersion: kvsteer.dev/v1alpha1\nkind: InferencePolicy\nmetadata: {name: x}\nspec:\n  rules:\n  - {name: a, route: {}}\n"
+	r := newRig(t, fleettest.Config{})
+	site := "kvsteer {\n fleet DIR/fleet.yaml\n policy DIR/rules.yaml\n}"
+	r.write("rules.yaml", good)
+	r.load(site)
+	for range 3 { // as fast as can be: nobody has looked in between
+		r.write("rules.yaml", strings.Replace(good, "rules", "ruels", 1))
+		require.ErrorContains(t, caddy.Load(r.config(site), true), "policy: ")
+		r.write("rules.yaml", good)
+		require.NoError(t, caddy.Load(r.config(site), true))
+	}
+	r.write("rules.yaml", strings.Replace(good, "rules", "ruels", 1))
+	r.logged("policies stay as they were")
+	r.write("rules.yaml", good)
+	require.NoError(t, caddy.Load(r.config(site), true))
+}
+
 // What caddy validate does: everything is opened, and nothing is left.
 func TestValidateLeavesNothing(t *testing.T) {
 	r := newRig(t, fleettest.Config{})
@@ -165,6 +189,8 @@ func TestLoadsWithoutWorkers(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, r.send(http.MethodGet, "/healthz", "").status)
 	require.Equal(t, http.StatusServiceUnavailable, r.send(http.MethodHead, "/healthz", "").status)
 	require.Contains(t, fmt.Sprint(r.status()[0].Workers[0].Problem), "127.0.0.1:1")
+	// Nobody waits for the same fleet again: that would be an hour.
+	r.load("kvsteer /a {\n worker w0 http://127.0.0.1:1\n ready_timeout 1h\n}\nkvsteer {\n worker w0 http://127.0.0.1:1\n max_attempts 2\n ready_timeout 1h\n}")
 }
 
 // Requests wait for a worker as long as the queue allows, and no longer.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -15,6 +16,7 @@ import (
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/fleet/file"
 	"github.com/kvsteer/kvsteer/kvcache/zmtp"
+	"github.com/kvsteer/kvsteer/policy"
 	policyfile "github.com/kvsteer/kvsteer/policy/file"
 	"github.com/kvsteer/kvsteer/record"
 )
@@ -35,6 +37,7 @@ type fleetRoom struct {
 	fleet     *fleet.Fleet
 	predictor kvsteer.Predictor
 	logs      *sink
+	waited    atomic.Bool // for the first worker
 }
 
 // routerRoom is a router and what belongs to it.
@@ -44,6 +47,7 @@ type routerRoom struct {
 	fleet   *fleetRoom
 	router  *kvsteer.Router
 	rules   *policyfile.Source // nil for the default policy
+	ruled   policy.CheckOptions
 	logs    *sink
 	trails  trails
 	closers []func() error // the last first
@@ -92,9 +96,12 @@ func (r *routerRoom) check() error {
 		}
 	}
 	if r.rules != nil {
-		if err := r.rules.Status().Err; err != nil {
+		// Not by what rules has seen: it looks now and then, and takes its time to believe it.
+		now, err := policyfile.Open(r.config.Policy, policyfile.Options{Check: r.ruled})
+		if err != nil {
 			return fmt.Errorf("policy: %w", err)
 		}
+		return now.Close()
 	}
 	return nil
 }
@@ -190,9 +197,13 @@ func (r *fleetRoom) leave() error {
 // Destruct implements caddy.Destructor.
 func (r *fleetRoom) Destruct() error { return r.fleet.Close() }
 
-// ready waits for the first worker. The error says what is wrong if none can serve.
+// ready waits for the first worker, once: later configurations, and other handlers of
+// the first, know as much after no time. The error says what is wrong if none can serve.
 func (r *fleetRoom) ready(ctx context.Context, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, max(timeout, 0))
+	if timeout <= 0 || r.waited.Swap(true) {
+		timeout = 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return r.fleet.WaitReady(ctx)
 }
