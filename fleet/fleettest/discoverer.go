@@ -91,6 +91,8 @@ const (
 	// discovererPause is the time between two calls of a Discoverer that fails: a
 	// Fleet waits a second and more.
 	discovererPause = 10 * time.Millisecond
+	// discovererMoment is how long a list must stay.
+	discovererMoment = 20 * time.Millisecond
 	// discovererQuiet is time in which something wrong may happen; nothing that
 	// must happen is waited for this way.
 	discovererQuiet = 150 * time.Millisecond

@@ -108,6 +108,11 @@ func brokenLists() map[string]brokenDiscoverer {
 				return errors.Join(<-done, <-done)
 			})
 		})},
+		"changes-its-mind": {"initial", around(func(r *registry, ctx context.Context, set func([]fleet.Worker) error) error {
+			return r.Discover(ctx, func(list []fleet.Worker) error {
+				return errors.Join(set(list), set(list[:len(list)-1]))
+			})
+		})},
 		"takes-none-for-nothing": {"empty", onList(func() func([]fleet.Worker) []fleet.Worker {
 			return func(list []fleet.Worker) []fleet.Worker {
 				if len(list) == 0 {

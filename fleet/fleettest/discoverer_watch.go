@@ -178,20 +178,34 @@ func (w *watch) historyLocked() string {
 }
 
 // want waits until the list in force is what the Discoverer is to make of
-// workers, and stays that for a moment.
+// workers, and stays that for a moment. A list from before, or one in between, may
+// come late and is followed by the right one; the right one is not followed.
 func (w *watch) want(workers []fleet.Worker) {
 	w.d.Helper()
 	want := w.d.expected(workers)
-	w.until(func() bool {
+	inForce := func() bool {
 		n := len(w.lists)
 		return n > 0 && equalWorkers(w.lists[n-1], want)
-	}, func() string {
-		n := len(w.lists)
-		if n == 0 {
-			return "no list was set"
+	}
+	for deadline := time.Now().Add(w.d.Timeout); ; {
+		w.until(inForce, func() string {
+			n := len(w.lists)
+			if n == 0 {
+				return "no list was set"
+			}
+			return "the list in force is not the one of the source: " + difference(w.lists[n-1], want)
+		})
+		<-time.After(discovererMoment)
+		w.mu.Lock()
+		stays, text := inForce(), w.historyLocked()
+		w.mu.Unlock()
+		if stays {
+			return
 		}
-		return "the list in force is not the one of the source: " + difference(w.lists[n-1], want)
-	})
+		if time.Now().After(deadline) {
+			w.d.Fatalf("within %v: the list of the source does not stay in force, though the source does not change%s", w.d.Timeout, text)
+		}
+	}
 }
 
 // wantReport waits until something was said since then: Discover returned an
