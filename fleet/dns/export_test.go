@@ -2,6 +2,7 @@ package dns
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -44,11 +45,14 @@ func Candidates(conf, s string) (names, servers []string) {
 }
 
 // Parse reads an answer to a question for A records.
-func Parse(data []byte, id uint16, s string) (found int, err error) {
+func Parse(data []byte, id uint16, s string) (addrs []netip.Addr, ttl time.Duration, err error) {
 	m, err := parse(data, id, name(s), dnsmessage.TypeA)
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
-	values, _, _, err := m.follow(name(s))
-	return len(values), err
+	values, _, ttl, err := m.follow(name(s))
+	for _, v := range values {
+		addrs = append(addrs, v.addr)
+	}
+	return addrs, ttl, err
 }
