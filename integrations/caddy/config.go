@@ -61,7 +61,8 @@ type Options struct {
 	Tenant string `json:"tenant,omitempty"`
 	// QoS is a request's class of service, as Tenant.
 	QoS string `json:"qos,omitempty"`
-	// Pool is the group of workers that may serve a request, as Tenant. Empty: all.
+	// Pool is the group of workers that may serve a request, as Tenant. Empty: all. If it
+	// is a placeholder and that is empty, the request is refused with 503.
 	Pool string `json:"pool,omitempty"`
 	// ReadyPath are the paths on which readiness is told: 200 while a worker can take
 	// requests and Caddy does not shut down, else 503. Default: /healthz and /health.

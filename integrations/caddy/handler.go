@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -53,8 +53,8 @@ type Handler struct {
 	transport *kvsteer.Transport
 	proxy     *httputil.ReverseProxy
 	users     users
-	quiet     func()      // takes our logger away from the room
-	warned    atomic.Bool // that a placeholder is unknown
+	quiet     func()   // takes our logger away from the room
+	warned    sync.Map // options of whose placeholders was warned
 }
 
 // CaddyModule implements caddy.Module.
@@ -142,6 +142,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 	defer t.end() // also when the proxy panics because the answer broke off
 	if h.asksReadiness(r) {
 		h.tellReadiness(w, r)
+		return nil
+	}
+	if err := h.poolless(r); err != nil {
+		h.fail(w, r, err)
 		return nil
 	}
 	h.proxy.ServeHTTP(w, r)

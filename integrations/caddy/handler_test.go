@@ -4,9 +4,12 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"strings"
 	"testing"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvsteer/kvsteer/fleet/fleettest"
@@ -184,6 +187,80 @@ func TestReadinessHasNoWorker(t *testing.T) {
 	require.Equal(t, http.StatusOK, got.status)
 	require.Equal(t, "<>", got.header.Get("X-Worker"))
 	require.Empty(t, r.accessLog(1)[0].Kvsteer)
+}
+
+// A pool that should be said and is not never means all workers.
+func TestPoolFailsClosed(t *testing.T) {
+	r := newRig(t, fleettest.Config{})
+	r.write("fleet.yaml", "workers:\n  - {name: w0, url: \""+r.engines[0].URL()+"\", pool: gold}\n")
+	for name, pool := range map[string]string{"variable": "{vars.pool}", "unknown": "{http.nobody.says}"} {
+		t.Run(name, func(t *testing.T) {
+			r.load("@gold header Authorization gold\nvars @gold pool gold\nvars other 1\nheader >X-Error {http.kvsteer.error}\n" +
+				"kvsteer {\n fleet DIR/fleet.yaml\n tenant {vars.who}\n pool " + pool + "\n}")
+			got := r.ask("hi", "Authorization", "none")
+			require.Equal(t, http.StatusServiceUnavailable, got.status, got.body)
+			require.Contains(t, got.body, "which pool of workers")
+			require.Equal(t, "no candidates", got.header.Get("X-Error"))
+			require.Empty(t, r.engines[0].Requests())
+			require.Equal(t, http.StatusOK, r.send(http.MethodGet, "/healthz", "").status)
+		})
+	}
+	r.logged("an empty pool would be all workers")
+	r.load("@gold header Authorization gold\nvars @gold pool gold\nkvsteer {\n fleet DIR/fleet.yaml\n tenant {vars.who}\n pool {vars.pool}\n}")
+	require.Equal(t, http.StatusOK, r.ask("hi", "Authorization", "gold").status)
+	r.logged("nobody's in particular")
+}
+
+// A client can't hide from policies what a handler in front has set, by declaring it a
+// matter of the connection.
+func TestHiddenHeaders(t *testing.T) {
+	r := newRig(t, fleettest.Config{})
+	r.write("rules.yaml", `apiVersion: kvsteer.dev/v1alpha1
+kind: InferencePolicy
+metadata: {name: classes}
+spec:
+  rules:
+  - name: trial
+    matches: [{header: {name: X-Class, value: trial}}]
+    route:
+      exclude: [{name: all, drop: {}}]
+      onEmpty: {action: Reject, status: 402, message: pay}
+  - {name: rest, route: {}}
+`)
+	r.load("request_header X-Class trial\nkvsteer {\n fleet DIR/fleet.yaml\n policy DIR/rules.yaml\n}")
+	for _, hidden := range [][]string{nil, {"Connection", "X-Class"}, {"Connection", "close, x-class"}} {
+		require.Equal(t, http.StatusPaymentRequired, r.ask("hi", hidden...).status, hidden)
+	}
+	sent := http.Header{"X-Forwarded-For": {"us"}}
+	got := described(sent, http.Header{
+		"Connection": {"x-forwarded-for, x-forwarded-host", "x-class,x-kvsteer-worker, nothing"},
+		"X-Class":    {"a", "b"}, "X-Forwarded-For": {"them"}, "X-Forwarded-Host": {"them"}, "X-Kvsteer-Worker": {"w9"},
+	})
+	require.Equal(t, http.Header{"X-Forwarded-For": {"us"}, "X-Class": {"a", "b"}}, got)
+	require.Len(t, sent, 1, "it belongs to the request that is sent")
+}
+
+// A proxy in front that is trusted says what the client asked for; others don't.
+func TestForwarded(t *testing.T) {
+	for _, trusted := range []bool{true, false} {
+		in := httptest.NewRequest(http.MethodPost, "http://gateway/", http.NoBody)
+		for name, v := range map[string]string{"For": "6.6.6.6", "Proto": "https", "Host": "api.example.com"} {
+			in.Header.Set("X-Forwarded-"+name, v)
+		}
+		in = in.WithContext(context.WithValue(in.Context(), caddyhttp.VarsCtxKey, map[string]any{caddyhttp.TrustedProxyVarKey: trusted}))
+		out := in.Clone(in.Context())
+		for _, name := range []string{"For", "Proto", "Host"} {
+			out.Header.Del("X-Forwarded-" + name) // as the ReverseProxy does
+		}
+		forwarded(&httputil.ProxyRequest{In: in, Out: out})
+		want := []string{"192.0.2.1", "http", "gateway"}
+		if trusted {
+			want = []string{"6.6.6.6, 192.0.2.1", "https", "api.example.com"}
+		}
+		require.Equal(t, want, []string{
+			out.Header.Get("X-Forwarded-For"), out.Header.Get("X-Forwarded-Proto"), out.Header.Get("X-Forwarded-Host"),
+		})
+	}
 }
 
 // What is seldom meant is said in Caddy's log.

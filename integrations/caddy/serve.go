@@ -5,7 +5,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
+	"net/textproto"
 	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -25,15 +27,48 @@ func (h *Handler) newProxy(logger *slog.Logger) *httputil.ReverseProxy {
 // forwarded says for whom the request is, as reverse_proxy does: only a proxy that the
 // server trusts may say for whom it was before. The Transport sets the destination.
 func forwarded(r *httputil.ProxyRequest) {
-	if trusted, _ := caddyhttp.GetVar(r.In.Context(), caddyhttp.TrustedProxyVarKey).(bool); trusted {
+	trusted, _ := caddyhttp.GetVar(r.In.Context(), caddyhttp.TrustedProxyVarKey).(bool)
+	if trusted {
 		r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
 	}
-	r.SetXForwarded()
+	r.SetXForwarded() // adds to the first, and says anew what the client asked for
+	for _, name := range []string{"X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if before := r.In.Header[name]; trusted && len(before) > 0 {
+			r.Out.Header[name] = before
+		}
+	}
 }
 
 // describe tells the router what Caddy has established about a request.
 func (h *Handler) describe(r *http.Request, q *kvsteer.Request) {
+	if t := trailOf(r); t != nil {
+		q.Header = described(r.Header, t.in)
+	}
 	q.Tenant, q.QoS, q.Pool = h.value(r, "tenant", h.Tenant), h.value(r, "qos", h.QoS), h.value(r, "pool", h.Pool)
+}
+
+// described are the headers that policies may ask about: those that are sent, and what
+// the client's Connection keeps from being sent. Handlers in front may have set it.
+func described(sent, in http.Header) http.Header {
+	var all http.Header
+	for _, names := range in["Connection"] {
+		for name := range strings.SplitSeq(names, ",") {
+			name = http.CanonicalHeaderKey(textproto.TrimString(name))
+			values := in[name]
+			if _, there := sent[name]; there || len(values) == 0 || kvsteer.InternalHeader(name) ||
+				strings.HasPrefix(name, "X-Forwarded-") || name == "Forwarded" { // clients may not say for whom they ask
+				continue
+			}
+			if all == nil {
+				all = sent.Clone()
+			}
+			all[name] = values
+		}
+	}
+	if all == nil {
+		return sent
+	}
+	return all
 }
 
 // value is what an option's placeholders say about a request.
@@ -43,14 +78,36 @@ func (h *Handler) value(r *http.Request, option, text string) string {
 		return text
 	}
 	v, err := repl.ReplaceOrErr(text, false, true)
-	if err == nil {
-		return v
+	if err != nil {
+		v = repl.ReplaceAll(text, "")
+		h.warnOnce(option, "nothing fills in a placeholder, which counts as empty; is the handler that does in front of this one?",
+			zap.Error(err))
 	}
-	if !h.warned.Swap(true) {
-		h.logger.Warn("nothing fills in a placeholder, which counts as empty; is the handler that does in front of this one?",
-			zap.String("option", option), zap.Error(err))
+	if v == "" && option != "qos" { // a variable that nobody sets is known, and empty
+		h.warnOnce(option, "nothing is said about a request: "+map[string]string{
+			"tenant": "it counts as nobody's in particular", "pool": "it is refused, for an empty pool would be all workers",
+		}[option], zap.String("placeholder", text))
 	}
-	return repl.ReplaceAll(text, "")
+	return v
+}
+
+// warnOnce says what is wrong with an option's value, for the first request of which that
+// holds.
+func (h *Handler) warnOnce(option, what string, field zap.Field) {
+	if _, said := h.warned.LoadOrStore(option, true); !said {
+		h.logger.Warn(what, zap.String("option", option), field)
+	}
+}
+
+// poolless is why a request can't be served if nothing says by which workers, though
+// something should.
+func (h *Handler) poolless(r *http.Request) error {
+	if h.Pool == "" || h.value(r, "pool", h.Pool) != "" {
+		return nil
+	}
+	return &kvsteer.Error{
+		Code: kvsteer.CodeNoCandidates, Message: "the gateway does not say which pool of workers may serve this request; its operator must",
+	}
 }
 
 // decided is told where a request goes.

@@ -19,6 +19,7 @@ type trail struct {
 	of    *trails
 	repl  *caddy.Replacer
 	extra *caddyhttp.ExtraLogFields
+	in    http.Header // as handlers in front have left them
 
 	mu       sync.Mutex
 	decision *kvsteer.Decision
@@ -45,7 +46,7 @@ func placeholders() []string {
 
 // begin starts the trail of a request. It must be ended.
 func (ts *trails) begin(r *http.Request) (*trail, *http.Request) {
-	t := &trail{of: ts}
+	t := &trail{of: ts, in: r.Header}
 	t.repl, _ = r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
 	t.extra, _ = r.Context().Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields)
 	for _, name := range placeholders() { // unknown ones would stand in headers as they are
