@@ -209,6 +209,29 @@ func TestWithoutAPrompt(t *testing.T) {
 	r.idle()
 }
 
+// An upgrade has no body that ends: waiting for one would take forever.
+func TestUpgrades(t *testing.T) {
+	r := newRig(t, rigConfig{})
+	upgrade := func() *extprocv3.ProcessingRequest {
+		return requestHeaders("GET", "/v1/realtime", false, "connection", "keep-alive, Upgrade", "upgrade", "websocket")
+	}
+	for _, mode := range []procv3.ProcessingMode_BodySendMode{duplex, buffered} {
+		p := r.open(mode, duplex)
+		p.send(upgrade())
+		require.Equal(t, http.StatusNotImplemented, p.denied().status)
+	}
+	p := r.open(none, none)
+	p.send(upgrade())
+	p.routed(none, false) // it passes by
+	p.cancel()
+	p = r.open(duplex, duplex)
+	p.send(requestHeaders("POST", "/v1/chat/completions", false, "upgrade", "h2c")) // an offer, no more
+	p.send(requestBody(chat(true), true))
+	p.routed(duplex, true)
+	p.cancel()
+	r.idle()
+}
+
 func TestTrailers(t *testing.T) {
 	r := newRig(t, rigConfig{})
 	p := r.open(duplex, duplex)

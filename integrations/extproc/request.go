@@ -41,6 +41,12 @@ func (x *exchange) requestHeaders(h *extprocv3.HttpHeaders) error {
 		x.head.Body = http.NoBody
 		return x.decide(whole)
 	}
+	if x.upgrades() {
+		return x.deny(&kvsteer.Error{
+			Code: kvsteer.CodeNotForwarded, Status: http.StatusNotImplemented,
+			Message: "upgrades are not served here: ext_proc would wait for the end of a body that has none",
+		})
+	}
 	if n := x.head.ContentLength; n > x.srv.router.MaxBody() {
 		return x.deny(x.tooLarge())
 	}
@@ -52,6 +58,25 @@ func (x *exchange) requestHeaders(h *extprocv3.HttpHeaders) error {
 	default:
 		return x.decide(unseen)
 	}
+}
+
+// upgrades reports whether what follows is another protocol, of which the body is to come
+// here.
+func (x *exchange) upgrades() bool {
+	if x.requestBody != procv3.ProcessingMode_FULL_DUPLEX_STREAMED && x.requestBody != procv3.ProcessingMode_BUFFERED {
+		return false
+	}
+	if x.head.Header.Get("Upgrade") == "" {
+		return false
+	}
+	for _, value := range x.head.Header.Values("Connection") {
+		for part := range strings.SplitSeq(value, ",") {
+			if strings.EqualFold(strings.TrimSpace(part), "upgrade") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (x *exchange) requestChunk(b *extprocv3.HttpBody) error {
