@@ -77,6 +77,7 @@ func TestEnginesDie(t *testing.T) {
 	require.NoError(t, r.engines[0].Kill())
 	l.after(t, 200)
 	require.LessOrEqual(t, l.bad.Load(), int64(8), "only what the engine was answering: %+v", l.lastFailed.Load())
+	require.Contains(t, r.stat("cluster.workers.upstream_rq_retry_overflow"), ": 0\n", "no retry was refused")
 	bad := l.bad.Load()
 	require.NoError(t, r.engines[0].Revive())
 	require.Eventually(t, func() bool { return r.engines[0].Stats().Requests > 0 && r.fleet.Snapshot().Routable() == 3 }, wait, tick)
@@ -151,6 +152,26 @@ func TestEnvoyRetriesAreSeen(t *testing.T) {
 	require.Positive(t, log.count("answered by another worker than the first choice"))
 }
 
+// As many requests as there are may be tried anew at the same time; of those that Envoy
+// isn't told about it tries three.
+func TestManyRetriesAtOnce(t *testing.T) {
+	r := newRig(t, rigConfig{config: "envoy-retries.yaml", extproc: extproc.Options{Endpoints: 3}})
+	for _, e := range r.engines[:2] {
+		e.Faults().FailRate(1, http.StatusServiceUnavailable, 0)
+	}
+	var wg sync.WaitGroup
+	for range 24 {
+		wg.Go(func() {
+			a, err := r.try(t.Context(), http.MethodPost, "/v1/chat/completions", chat("x y z", true, 400))
+			if err != nil || a.status != http.StatusOK {
+				t.Errorf("%v %d %.200s", err, a.status, a.body)
+			}
+		})
+	}
+	wg.Wait()
+	r.idle()
+}
+
 // lines is a log.
 type lines struct {
 	mu  sync.Mutex
@@ -175,6 +196,20 @@ func (l *lines) count(what string) (n int) {
 	return n
 }
 
+// stat is what Envoy says of its statistics of a name, "" if it says nothing.
+func (r *rig) stat(name string) string {
+	resp, err := http.Get(r.envoy.admin + "/stats?filter=" + name)
+	if err != nil {
+		return ""
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
 // Envoy reads its listener from a file anew while requests pass.
 func TestEnvoyReloads(t *testing.T) {
 	dir := t.TempDir()
@@ -194,13 +229,7 @@ func TestEnvoyReloads(t *testing.T) {
 		writeLDS(t, lds, listener, r.port, fmt.Sprintf("%ds", 3600+i))
 		l.after(t, 60)
 		require.Eventually(t, func() bool {
-			stats, err := http.Get(r.envoy.admin + "/stats?filter=listener_manager.listener_modified")
-			if err != nil {
-				return false
-			}
-			defer stats.Body.Close()
-			text, err := io.ReadAll(stats.Body)
-			return err == nil && strings.Contains(string(text), fmt.Sprintf("listener_modified: %d", i+1))
+			return strings.Contains(r.stat("listener_manager.listener_modified"), fmt.Sprintf("listener_modified: %d", i+1))
 		}, wait, tick, "Envoy has taken it")
 	}
 	l.after(t, 60)

@@ -37,14 +37,18 @@ func TestLoad(t *testing.T) {
 	r.seen.brief = true
 	r.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000, DisableCompression: true}}
 	plain := r.withoutPicker()
+	var held []net.Conn
 	for range idle {
-		hold(t, r.url)
+		held = append(held, hold(t, r.url))
 	}
 	measured := map[string][]time.Duration{}
 	for round := range 2 {
 		for name, url := range map[string]string{"without": plain, "with": r.url} {
 			measured[name] = append(measured[name], r.fire(url, rate, seconds, round)...)
 		}
+	}
+	for _, conn := range held {
+		finish(t, conn)
 	}
 	for _, name := range []string{"without", "with"} {
 		all := measured[name]
@@ -104,15 +108,38 @@ func (r *rig) withoutPicker() (url string) {
 	return url
 }
 
+// heldBody is what hold sends heldFirst bytes of.
+const (
+	heldFirst = 9
+	heldBody  = `{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"x"}]}`
+)
+
 // hold opens a request and leaves it at a part of its body: a stream of the picker's that
-// is idle.
-func hold(t *testing.T, url string) {
+// is idle until finish.
+func hold(t *testing.T, url string) net.Conn {
 	t.Helper()
 	conn, err := (&net.Dialer{Timeout: wait}).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	_, err = io.WriteString(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{\"model\":")
+	_, err = fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		len(heldBody), heldBody[:heldFirst])
 	require.NoError(t, err)
+	return conn
+}
+
+// finish sends the rest. The request must still be there, not refused or cut off.
+func finish(t *testing.T, conn net.Conn) {
+	t.Helper()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(2*wait)))
+	_, err := io.WriteString(conn, heldBody[heldFirst:])
+	require.NoError(t, err)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	_, err = io.Copy(io.Discard, resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.NoError(t, conn.Close())
 }
 
 // fire sends requests at a constant rate, however long they take.

@@ -219,6 +219,26 @@ func TestInternalHeadersAreStripped(t *testing.T) {
 	}
 }
 
+// Whom a client claims to speak for is not whom Envoy takes it for.
+func TestClientsAreOutside(t *testing.T) {
+	for _, config := range []string{"", "envoy-retries.yaml"} {
+		r := newRig(t, rigConfig{config: config})
+		a := r.post("/v1/chat/completions", chat("x", false, 1), "X-Forwarded-For", "10.0.0.1")
+		require.Equal(t, http.StatusOK, a.status, a.body)
+		r.idle()
+		var got []string
+		for _, e := range r.engines {
+			for _, req := range e.Requests() {
+				if req.Path == "/v1/chat/completions" {
+					got = append(got, req.Header.Get("X-Forwarded-For"))
+				}
+			}
+		}
+		require.Len(t, got, 1)
+		require.True(t, strings.HasPrefix(got[0], "10.0.0.1,"), "Envoy adds what it sees: %q", got[0])
+	}
+}
+
 func TestUsageStaysWhereItWasAskedFor(t *testing.T) {
 	r := newRig(t, rigConfig{})
 	a := r.post("/v1/chat/completions", `{"model":"m","stream":true,"stream_options":{"include_usage":true},"max_tokens":3,"messages":[{"role":"user","content":"x"}]}`)
