@@ -5,6 +5,7 @@
 //	go run ./examples/engines -fleet examples/nethttp/fleet.yaml
 //
 // The addresses must be this machine's. A worker that names no models serves -model.
+// What a fake engine can't be, such as one of two models, is refused.
 package main
 
 import (
@@ -16,6 +17,8 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/kvsteer/kvsteer/fleet"
@@ -66,8 +69,15 @@ func run(ctx context.Context, path string, cfg fleettest.Config) (err error) {
 // play starts the engine that a worker describes.
 func play(ctx context.Context, w *fleet.Worker, cfg fleettest.Config) (*fleettest.Engine, error) {
 	u, err := url.Parse(w.URL)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case u.Scheme != "http" || strings.Trim(u.Path, "/") != "":
+		return nil, fmt.Errorf("%s can't be played: only http addresses without a path can", u.Redacted())
+	case len(w.Models) > 1:
+		return nil, fmt.Errorf("%d models can't be played: list one", len(w.Models))
+	case w.Engine != "" && w.Engine != fleet.EngineVLLM:
+		return nil, fmt.Errorf("engine %s can't be played: only %s can", w.Engine, fleet.EngineVLLM)
 	}
 	cfg.Name, cfg.Ranks, cfg.BlockSize, cfg.Role = w.Name, w.DataParallel, w.BlockSize, w.Role
 	if len(w.Models) > 0 {
@@ -75,10 +85,10 @@ func play(ctx context.Context, w *fleet.Worker, cfg fleettest.Config) (*fleettes
 	}
 	if len(w.Events) > 0 {
 		cfg.OpenPublisher = func(rank int) (fleettest.Publisher, follow.Endpoint, error) {
-			if rank >= len(w.Events) {
+			at, listed := endpoint(w.Events, rank)
+			if !listed {
 				return nil, follow.Endpoint{}, fmt.Errorf("no events are listed for rank %d", rank)
 			}
-			at := w.Events[rank]
 			p, failed := zmtp.NewPublisher(zmtp.PublisherConfig{Events: at.Events, Replay: at.Replay})
 			return publisher{p, at.Topic}, at, failed
 		}
@@ -87,6 +97,17 @@ func play(ctx context.Context, w *fleet.Worker, cfg fleettest.Config) (*fleettes
 		return nil, err
 	}
 	return fleettest.Start(cfg)
+}
+
+// endpoint is where a rank publishes. A list that names no rank is in order.
+func endpoint(list []follow.Endpoint, rank int) (at follow.Endpoint, listed bool) {
+	ranked := slices.ContainsFunc(list, func(e follow.Endpoint) bool { return e.Rank != 0 })
+	for i, e := range list {
+		if ranked && e.Rank == rank || !ranked && i == rank {
+			return e, true
+		}
+	}
+	return follow.Endpoint{}, false
 }
 
 // publisher sends an engine's events as ZeroMQ does. Its Close is the embedded one's.

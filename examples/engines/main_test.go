@@ -17,6 +17,7 @@ import (
 	"github.com/kvsteer/kvsteer/fleet/file"
 	"github.com/kvsteer/kvsteer/fleet/fleettest"
 	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/kvcache/follow"
 	"github.com/kvsteer/kvsteer/kvcache/zmtp"
 )
 
@@ -66,6 +67,29 @@ func TestSaysWhatItCantPlay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "fleet.yaml")
 	require.NoError(t, os.WriteFile(path, []byte("workers: [{name: a, url: \"http://"+taken.Addr().String()+"\"}]\n"), 0o600))
 	require.ErrorContains(t, run(t.Context(), path, fleettest.Config{}), "worker a: listen tcp")
+	for want, worker := range map[string]string{
+		"2 models can't be played":                 `url: "http://127.0.0.1:1", models: [m, n]`,
+		"https://127.0.0.1:1 can't be played":      `url: "https://127.0.0.1:1"`,
+		"http://127.0.0.1:1/deep/ can't be played": `url: "http://127.0.0.1:1/deep/"`,
+		"engine sglang can't be played":            `url: "http://127.0.0.1:1", engine: sglang`,
+	} {
+		require.NoError(t, os.WriteFile(path, []byte("workers: [{name: a, "+worker+"}]\n"), 0o600))
+		require.ErrorContains(t, run(t.Context(), path, fleettest.Config{}), "worker a: "+want)
+	}
+}
+
+// Publishers belong to the ranks that they are listed for, whatever their order.
+func TestRanks(t *testing.T) {
+	one, zero := follow.Endpoint{Events: "tcp://b", Rank: 1}, follow.Endpoint{Events: "tcp://a"}
+	for _, list := range [][]follow.Endpoint{{one, zero}, {zero, one}, {{Events: "tcp://a"}, {Events: "tcp://b"}}} {
+		for rank, want := range []string{"tcp://a", "tcp://b"} {
+			at, listed := endpoint(list, rank)
+			require.True(t, listed)
+			require.Equal(t, want, at.Events)
+		}
+		_, listed := endpoint(list, 2)
+		require.False(t, listed)
+	}
 }
 
 func free(t *testing.T) string {
