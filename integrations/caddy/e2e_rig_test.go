@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -41,6 +42,7 @@ type process struct {
 type site struct {
 	url, fleet string
 	engines    []*fleettest.Engine
+	answers    *atomic.Int64 // that have begun
 }
 
 func startCaddy(t *testing.T) *process {
@@ -99,7 +101,7 @@ func (p *process) site(name string, speed float64) site {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(p.t, err)
 	defer l.Close()
-	s := site{url: "http://" + l.Addr().String(), fleet: filepath.Join(p.dir, name+".json")}
+	s := site{url: "http://" + l.Addr().String(), fleet: filepath.Join(p.dir, name+".json"), answers: new(atomic.Int64)}
 	var list struct {
 		Workers []any `json:"workers"`
 	}
@@ -231,7 +233,8 @@ func (p *process) get(s site, path string) (int, string) {
 }
 
 // post sends a request, again if the connection was closed before anything came, as
-// Caddy does with some when it reloads. An answer that breaks off is an error.
+// Caddy does with some when it reloads: sigterm makes sure that none of those had been
+// decided. An answer that breaks off is an error.
 func (p *process) post(ctx context.Context, s site, path, body string) (answer, error) {
 	resp, err := p.begin(ctx, s, path, body)
 	for err != nil && ctx.Err() == nil {
@@ -251,7 +254,11 @@ func (p *process) begin(ctx context.Context, s site, path, body string) (*http.R
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	return p.client.Do(req)
+	resp, err := p.client.Do(req)
+	if err == nil && resp.StatusCode == http.StatusOK {
+		s.answers.Add(1)
+	}
+	return resp, err
 }
 
 func (p *process) terminate() { _ = p.cmd.Process.Signal(syscall.SIGTERM) }

@@ -105,9 +105,10 @@ func largePrompts(t *testing.T, p *process) {
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, a.status, "%s: %.200s", path, a.body)
 	}
-	a, err := p.post(t.Context(), p.fast, "/v1/completions", `{"model":"m","prompt":"`+strings.Repeat("x", kvsteer.DefaultMaxBody)+`"}`)
+	resp, err := p.begin(t.Context(), p.fast, "/v1/completions", `{"model":"m","prompt":"`+strings.Repeat("x", kvsteer.DefaultMaxBody)+`"}`)
 	if err == nil { // the connection may be closed before the client has sent everything
-		require.Equal(t, http.StatusRequestEntityTooLarge, a.status)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
 	}
 	p.idle()
 }
@@ -332,13 +333,25 @@ func sigterm(t *testing.T, p *process) {
 	log, err := os.Open(filepath.Join(p.dir, "slow.log"))
 	require.NoError(t, err)
 	defer log.Close()
+	type key struct {
+		run string
+		id  uint64
+	}
 	chosen, ended, known := 0, 0, 0
+	open := map[key]bool{}
 	require.NoError(t, record.Read(log, func(e *record.Entry) error {
+		require.Empty(t, e.Damage)
 		switch {
-		case e.Decision != nil && e.Decision.Chosen >= 0 && e.Decision.Attempt == 1:
-			chosen++
+		case e.Decision != nil && e.Decision.Chosen >= 0:
+			if e.Decision.Attempt == 1 {
+				chosen++
+			}
+			open[key{e.Run, e.Decision.ID}] = true
 		case e.Outcome != nil:
 			ended++
+			of := key{e.Run, e.Outcome.Decision}
+			require.True(t, open[of], "line %d: an end without its decision, or a second one", e.Line)
+			delete(open, of)
 			if e.Outcome.Usage.Known {
 				known++
 			}
@@ -347,5 +360,7 @@ func sigterm(t *testing.T, p *process) {
 		return nil
 	}))
 	require.Equal(t, chosen, ended, "each request that was sent has an end on record")
+	// Whoever got no answer asked again: had some of those been decided, there were more.
+	require.EqualValues(t, p.slow.answers.Load(), chosen, "each request that was decided was answered")
 	t.Logf("%d requests on record, %d with usage", chosen, known)
 }
