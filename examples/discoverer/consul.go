@@ -3,12 +3,14 @@
 package discoverer
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 
 	"github.com/kvsteer/kvsteer/fleet"
 )
@@ -16,13 +18,16 @@ import (
 // Consul follows the healthy instances of a service.
 type Consul struct {
 	URL    string       // "http://127.0.0.1:8500/v1/health/service/vllm?passing=1&wait=30s"
-	Client *http.Client // with a Timeout longer than that wait; idle connections are closed at the end
+	Client *http.Client // with a Timeout longer than that wait and a Transport of its own, whose idle connections are closed at the end
 }
 
 // Discover sets the complete list after every change. What fails is returned: the Fleet reports it and calls again.
 func (c *Consul) Discover(ctx context.Context, set func([]fleet.Worker) error) error {
+	if c.Client == nil || c.Client.Transport == nil {
+		return errors.New("consul: no Client with a Transport; give both")
+	}
 	defer c.Client.CloseIdleConnections()
-	for index := "0"; ; {
+	for index := uint64(0); ; {
 		workers, next, err := c.query(ctx, index)
 		if err == nil && next != index { // the same: the wait was over
 			err = set(workers)
@@ -33,17 +38,18 @@ func (c *Consul) Discover(ctx context.Context, set func([]fleet.Worker) error) e
 	}
 }
 
-func (c *Consul) query(ctx context.Context, index string) (workers []fleet.Worker, next string, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL+"&index="+index, http.NoBody)
+func (c *Consul) query(ctx context.Context, index uint64) (workers []fleet.Worker, next uint64, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL+"&index="+strconv.FormatUint(index, 10), http.NoBody)
 	if err != nil {
-		return nil, "", err
+		return nil, 0, err
 	}
 	resp, err := c.Client.Do(r)
 	if err != nil {
-		return nil, "", err
+		return nil, 0, err
 	}
 	defer resp.Body.Close()
 	var list []struct {
+		Node    struct{ Node, Address string }
 		Service struct {
 			ID, Address string
 			Port        json.Number
@@ -51,12 +57,14 @@ func (c *Consul) query(ctx context.Context, index string) (workers []fleet.Worke
 		}
 	}
 	err = json.NewDecoder(io.LimitReader(resp.Body, 10<<20)).Decode(&list) //nolint:musttag // these are the names in its JSON
-	if next = resp.Header.Get("X-Consul-Index"); list == nil || next == "" || resp.StatusCode != http.StatusOK {
-		err = errors.Join(err, errors.New("consul: status "+resp.Status+" and no list of instances"))
+	// With an index of 0 no query would block.
+	if next, _ = strconv.ParseUint(resp.Header.Get("X-Consul-Index"), 10, 64); list == nil || next == 0 || resp.StatusCode != http.StatusOK {
+		err = errors.Join(err, errors.New("consul: status "+resp.Status+", not both a list of instances and an index"))
 	}
 	for _, e := range list {
-		w := fleet.Worker{Name: e.Service.ID, Epoch: e.Service.Meta["epoch"], Labels: e.Service.Meta}
-		w.URL = "http://" + net.JoinHostPort(e.Service.Address, e.Service.Port.String())
+		// An ID is unique on its node alone; a service without an address has that of its node.
+		w := fleet.Worker{Name: e.Node.Node + "/" + e.Service.ID, Epoch: e.Service.Meta["epoch"], Labels: e.Service.Meta}
+		w.URL = "http://" + net.JoinHostPort(cmp.Or(e.Service.Address, e.Node.Address), e.Service.Port.String())
 		workers = append(workers, w) // without an epoch the Fleet finds out about restarts by itself
 	}
 	return workers, next, err

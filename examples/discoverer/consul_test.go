@@ -28,11 +28,17 @@ type instance struct {
 	Meta        map[string]string
 }
 
+// entry is an instance on its node.
+type entry struct {
+	Node    struct{ Node, Address string }
+	Service instance
+}
+
 // registry answers as Consul does: at once if its index is another one than that
 // of the query, else when it changes or the query's time is over.
 type registry struct {
 	mu      sync.Mutex
-	list    []map[string]instance
+	list    []entry
 	index   int
 	changed chan struct{} // closed and replaced
 	fault   http.HandlerFunc
@@ -76,21 +82,28 @@ func (g *registry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(list)
 }
 
-// set lists workers, as far as an instance can describe them.
+const node = "node-a"
+
+// set lists workers of one node, as far as an instance can describe them.
 func (g *registry) set(workers []fleet.Worker) error {
-	list := []map[string]instance{}
+	list := []entry{}
 	for i := range workers {
 		w := &workers[i]
 		addr, err := netip.ParseAddrPort(strings.TrimPrefix(w.URL, "http://"))
-		if err != nil && w.URL != "" {
+		if err != nil && w.URL != "" || w.Name == "" { // every instance has an ID
 			return errors.ErrUnsupported
 		}
-		s := instance{ID: w.Name, Port: int(addr.Port()), Meta: map[string]string{"epoch": w.Epoch}}
-		if w.URL != "" {
-			s.Address = addr.Addr().String()
+		e := entry{Service: instance{ID: w.Name, Port: int(addr.Port()), Meta: map[string]string{"epoch": w.Epoch}}}
+		e.Node.Node = node
+		switch host := addr.Addr().String(); {
+		case w.URL == "":
+		case i%2 == 0:
+			e.Node.Address, e.Service.Address = "192.0.2.1", host
+		default:
+			e.Node.Address = host
 		}
-		maps.Copy(s.Meta, w.Labels)
-		list = append(list, map[string]instance{"Service": s})
+		maps.Copy(e.Service.Meta, w.Labels)
+		list = append(list, e)
 	}
 	g.change(func() { g.list = list })
 	return nil
@@ -102,7 +115,7 @@ func want(workers []fleet.Worker) []fleet.Worker {
 		w := &workers[i]
 		labels := map[string]string{"epoch": w.Epoch}
 		maps.Copy(labels, w.Labels)
-		*w = fleet.Worker{Name: w.Name, URL: w.URL, Epoch: w.Epoch, Labels: labels}
+		*w = fleet.Worker{Name: node + "/" + w.Name, URL: w.URL, Epoch: w.Epoch, Labels: labels}
 	}
 	return workers
 }
@@ -118,7 +131,11 @@ func faults() map[string]http.HandlerFunc {
 			_, _ = w.Write([]byte("null"))
 		},
 		"says nothing of use": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("[]")) }, // no index: not Consul
-		"stalls":              func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"says an index of 0": func(w http.ResponseWriter, _ *http.Request) { // with which no query blocks
+			w.Header().Set("X-Consul-Index", "0")
+			_, _ = w.Write([]byte("[]"))
+		},
+		"stalls": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 	}
 }
 
@@ -150,4 +167,40 @@ func TestConforms(t *testing.T) {
 			Set: g.set, Faults: turns,
 		}
 	}})
+}
+
+// TestSameIDs: an instance's ID says which one it is on its node alone.
+func TestSameIDs(t *testing.T) {
+	list := make([]entry, 2)
+	for i := range list {
+		list[i].Node.Node = "node-" + strconv.Itoa(i)
+		list[i].Node.Address = "10.0.0." + strconv.Itoa(i+1)
+		list[i].Service = instance{ID: "vllm", Port: 8000}
+	}
+	s := httptest.NewServer(&registry{list: list, index: 7, changed: make(chan struct{})})
+	defer s.Close()
+	d := &discoverer.Consul{
+		URL:    s.URL + "/v1/health/service/vllm?passing=1&wait=200ms",
+		Client: &http.Client{Transport: &http.Transport{}, Timeout: 20 * time.Second},
+	}
+	enough := errors.New("enough")
+	err := d.Discover(t.Context(), func(got []fleet.Worker) error {
+		if err := fleet.Validate(got); err != nil || len(got) != 2 || got[1].Name != "node-1/vllm" || got[1].URL != "http://10.0.0.2:8000" {
+			t.Errorf("%+v: %v", got, err)
+		}
+		return enough
+	})
+	if !errors.Is(err, enough) {
+		t.Error(err)
+	}
+}
+
+// TestClientIsMissing: the connections that everybody shares are not closed.
+func TestClientIsMissing(t *testing.T) {
+	for _, client := range []*http.Client{nil, {Timeout: time.Minute}} {
+		d := &discoverer.Consul{URL: "http://127.0.0.1:1/?wait=1s", Client: client}
+		if err := d.Discover(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "no Client with a Transport") {
+			t.Error(err)
+		}
+	}
 }

@@ -55,7 +55,7 @@ func fromConsul(address string) fleet.Discoverer {
 	// DOCS begin
 	d := &discoverer.Consul{
 		URL:    address + "/v1/health/service/vllm?passing=1&wait=30s",
-		Client: &http.Client{Timeout: time.Minute},
+		Client: &http.Client{Transport: &http.Transport{}, Timeout: time.Minute},
 	}
 	// DOCS end
 	return d

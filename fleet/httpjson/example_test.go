@@ -1,6 +1,7 @@
 package httpjson_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -50,6 +51,7 @@ func ExampleDiscoverer_blocking() {
 		},
 		Decode: func(body []byte) ([]fleet.Worker, error) {
 			var entries []struct {
+				Node    struct{ Node, Address string }
 				Service struct {
 					ID, Address string
 					Port        int
@@ -60,8 +62,10 @@ func ExampleDiscoverer_blocking() {
 			}
 			var workers []fleet.Worker
 			for _, e := range entries {
+				host := cmp.Or(e.Service.Address, e.Node.Address)
 				workers = append(workers, fleet.Worker{
-					Name: e.Service.ID, URL: "http://" + net.JoinHostPort(e.Service.Address, strconv.Itoa(e.Service.Port)),
+					Name: e.Node.Node + "/" + e.Service.ID, // the ID is unique on its node alone
+					URL:  "http://" + net.JoinHostPort(host, strconv.Itoa(e.Service.Port)),
 				})
 			}
 			return workers, nil

@@ -150,7 +150,7 @@ func (d *Discoverer) client() (client *http.Client, release func()) {
 	if d.Client != nil {
 		copied := *d.Client
 		if copied.CheckRedirect == nil {
-			copied.Transport = unredirected{or(copied.Transport, http.DefaultTransport)}
+			copied.Transport = unredirected{or(copied.Transport, http.DefaultTransport)} //nolint:forbidigo // Client's own choice
 		}
 		return &copied, func() {}
 	}
