@@ -218,6 +218,7 @@ func TestHeaderComesWithTheFirstEntry(t *testing.T) {
 	r, err := record.Open(path, record.Options{})
 	require.NoError(t, err)
 	require.NoError(t, r.Flush(t.Context()))
+	require.NoError(t, r.Reopen(t.Context()))
 	require.NoError(t, r.Close())
 	require.Empty(t, read(t, path))
 	_, err = record.Open(filepath.Dir(path), record.Options{})

@@ -122,7 +122,9 @@ func (w *writer) answer(a ask) error {
 			w.trouble(err)
 			return fmt.Errorf("record: %w", err)
 		}
-		if !w.write() { // the header of the new file
+		// The header of the new file, which shows that it can be written; where there was
+		// nothing to write before, there need not be one yet.
+		if (w.headed || w.status().Failing) && !w.write() {
 			return w.status().LastError
 		}
 	}

@@ -98,8 +98,15 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 }
 
 // Validate implements caddy.Validator: a file that is wrong by now keeps a new
-// configuration from coming into force, though what it said last still is.
-func (h *Handler) Validate() error { return h.room.check() }
+// configuration from coming into force, though what it said last still is. The decision
+// log is opened anew, for those who rotate it.
+func (h *Handler) Validate() error {
+	if err := h.room.check(); err != nil {
+		return err
+	}
+	h.room.reopen()
+	return nil
+}
 
 // Cleanup implements caddy.CleanerUpper. Requests may still be on their way then: the
 // last of them lets go of the router.

@@ -5,8 +5,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvsteer/kvsteer/fleet/fleettest"
+	"github.com/kvsteer/kvsteer/record"
 )
 
 // rooms are the routers there are.
@@ -167,6 +172,90 @@ func TestPoliciesAreReadAnew(t *testing.T) {
 	r.logged("policies stay as they were")
 	r.write("rules.yaml", good)
 	require.NoError(t, caddy.Load(r.config(site), true))
+}
+
+// entry of a decision log, as far as it matters here.
+type entry struct {
+	run               string
+	decision, outcome uint64
+}
+
+func (r *rig) entries(name string) (all []entry) {
+	r.t.Helper()
+	log, err := os.Open(r.path(name))
+	require.NoError(r.t, err)
+	defer log.Close()
+	require.NoError(r.t, record.Read(log, func(e *record.Entry) error {
+		require.Empty(r.t, e.Damage)
+		switch {
+		case e.Decision != nil:
+			all = append(all, entry{run: e.Run, decision: e.Decision.ID})
+		case e.Outcome != nil:
+			all = append(all, entry{run: e.Run, outcome: e.Outcome.Decision})
+		}
+		return nil
+	}))
+	return all
+}
+
+// Routers before and after a reload write to one decision log, and each line says
+// whose it is; a configuration that is only looked at leaves nothing in it.
+func TestRoutersShareADecisionLog(t *testing.T) {
+	r := newRig(t, fleettest.Config{})
+	site := "kvsteer {\n fleet DIR/fleet.yaml\n record DIR/decisions\n max_attempts %d\n}"
+	r.load(fmt.Sprintf(site, 1))
+	r.engines[0].Faults().Hang(fleettest.HangMidStream)
+	resp, from := r.stream(t.Context(), "hi")
+	r.load(fmt.Sprintf(site, 2))
+	var config caddy.Config
+	require.NoError(t, caddy.StrictUnmarshalJSON(r.config(fmt.Sprintf(site, 3)), &config))
+	require.NoError(t, caddy.Validate(&config))
+	other, alsoFrom := r.stream(t.Context(), "hi")
+	r.engines[0].Faults().Clear()
+	for _, from := range []io.Reader{from, alsoFrom} {
+		_, err := io.ReadAll(from)
+		require.NoError(t, err)
+	}
+	require.NoError(t, resp.Body.Close())
+	require.NoError(t, other.Body.Close())
+	r.idle()
+	r.load("respond 204") // closes the log
+	lingering.hurry()
+	ends := map[string]int{}
+	for _, e := range r.entries("decisions") {
+		if e.decision > 0 {
+			require.EqualValues(t, 1, e.decision, "each numbers its own")
+			ends[e.run]++
+			continue
+		}
+		require.EqualValues(t, 1, e.outcome)
+		ends[e.run] += 10
+	}
+	require.Equal(t, []int{11, 11}, slices.Collect(maps.Values(ends)), "one decision and one end of each")
+	text, err := os.ReadFile(r.path("decisions"))
+	require.NoError(t, err)
+	require.Equal(t, 2, strings.Count(string(text), `{"kvsteer_log":`))
+}
+
+// A reload opens the decision log anew: so it can be rotated.
+func TestRotatedDecisionLog(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("what is open can't be renamed there")
+	}
+	r := newRig(t, fleettest.Config{})
+	const site = "kvsteer {\n fleet DIR/fleet.yaml\n record DIR/decisions\n}"
+	r.load(site)
+	before := rooms()
+	require.Equal(t, http.StatusOK, r.ask("hi").status)
+	require.Eventually(t, func() bool { return before[0].log.Status().Outcomes == 1 }, patience, moment)
+	require.NoError(t, os.Rename(r.path("decisions"), r.path("decisions.1")))
+	r.load(site)
+	require.Equal(t, before, rooms())
+	require.Equal(t, http.StatusOK, r.ask("hi").status)
+	r.load("respond 204") // closes the log
+	lingering.hurry()
+	require.Len(t, r.entries("decisions.1"), 2)
+	require.Len(t, r.entries("decisions"), 2)
 }
 
 // What caddy validate does: everything is opened, and nothing is left.

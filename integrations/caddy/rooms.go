@@ -29,6 +29,9 @@ var (
 	fleets  = caddy.NewUsagePool()
 )
 
+// reopenTimeout bounds how long a disk that hangs holds up a reload.
+const reopenTimeout = 5 * time.Second
+
 // fleetRoom is a fleet and what was learned of its workers, which routers share. That
 // way each knows what the others have sent there.
 type fleetRoom struct {
@@ -48,6 +51,7 @@ type routerRoom struct {
 	router  *kvsteer.Router
 	rules   *policyfile.Source // nil for the default policy
 	ruled   policy.CheckOptions
+	log     *record.Recorder // nil without one
 	logs    *sink
 	trails  trails
 	closers []func() error // the last first
@@ -106,6 +110,17 @@ func (r *routerRoom) check() error {
 	return nil
 }
 
+// reopen makes the decision log go on in a file of its name, where that was renamed. If
+// it can't, the log says so by itself: nothing else depends on it.
+func (r *routerRoom) reopen() {
+	if r.log == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), reopenTimeout)
+	defer cancel()
+	_ = r.log.Reopen(ctx)
+}
+
 // Destruct implements caddy.Destructor. It ends what open began.
 func (r *routerRoom) Destruct() (err error) {
 	for _, end := range slices.Backward(r.closers) {
@@ -153,7 +168,7 @@ func (r *routerRoom) openRecord(logger *slog.Logger) ([]kvsteer.Option, error) {
 	if err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
-	r.closers = append(r.closers, log.Close)
+	r.log, r.closers = log, append(r.closers, log.Close)
 	return []kvsteer.Option{kvsteer.WithHooks(log)}, nil
 }
 
