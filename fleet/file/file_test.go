@@ -1,7 +1,10 @@
 package file_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -61,6 +64,25 @@ func TestParseTabbedJSON(t *testing.T) {
 	require.Len(t, got, 1)
 	assert.Equal(t, "http://10.0.0.7:8000", got[0].URL)
 	assert.Equal(t, "\u00e9", got[0].Labels["team"])
+}
+
+// TestParseHalves: characters as many JSON writers escape them, in two halves.
+func TestParseHalves(t *testing.T) {
+	const text = `[{"name": "a", "url": "http://h:1", "labels": {"\uD83D\uDE00": "\"\\\ud83d\ude00\\ud83d\\ude00\u00e9\ud83d\ude00"}, "draining": 1}]`
+	got, err := file.Parse([]byte(strings.Replace(text, "1}]", "true}]", 1)))
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	assert.Equal(t, map[string]string{"😀": "\"\\😀\\ud83d\\ude00é😀"}, got[0].Labels)
+	var same []fleet.Worker
+	require.NoError(t, json.Unmarshal([]byte(strings.Replace(text, "1}]", "true}]", 1)), &same))
+	assert.Equal(t, same, got)
+
+	_, err = file.Parse([]byte(text))
+	require.ErrorContains(t, err, fmt.Sprintf("1:%d: draining", strings.Index(text, "1}]")+1), "places stay")
+	for _, alone := range []string{`\ud83d`, `\ude00`, `\ud83dx\ude00`, `\ud83d\n`, `\ud83d\ud83d\ude00`} {
+		_, err = file.Parse([]byte(`[{"name": "` + alone + `", "url": "http://h:1"}]`))
+		require.ErrorContains(t, err, "invalid Unicode character escape code", alone)
+	}
 }
 
 func TestParseErrors(t *testing.T) {

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf16"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -13,15 +16,64 @@ import (
 const utf8BOM = "\xef\xbb\xbf"
 
 // Prepare returns data as the YAML parser takes it: without a byte order mark, and,
-// if it is JSON, without tabs.
+// if it is JSON, without tabs and with no character in two halves. What is left is
+// where it was.
 func Prepare(data []byte) []byte {
 	data = bytes.TrimPrefix(data, []byte(utf8BOM))
 	if json.Valid(data) {
 		// JSON may be indented with tabs, YAML may not. Within JSON strings there
 		// are none, so that a blank in each one's place changes nothing.
-		data = bytes.ReplaceAll(data, []byte{'\t'}, []byte{' '})
+		data = wholeCharacters(bytes.ReplaceAll(data, []byte{'\t'}, []byte{' '}))
 	}
 	return data
+}
+
+// wholeCharacters writes a character that JSON has in two halves, \ud83d\ude00, as
+// YAML does, \U0001f600. Blanks after the text make up for the length. A half alone
+// is left, for the YAML parser to refuse.
+func wholeCharacters(data []byte) []byte {
+	if !bytes.Contains(data, []byte(`\ud`)) && !bytes.Contains(data, []byte(`\uD`)) {
+		return data
+	}
+	out := make([]byte, 0, len(data))
+	within, short := false, 0
+	for len(data) > 0 {
+		n := 1
+		switch {
+		case data[0] == '"':
+			within = !within
+		case data[0] == '\\':
+			if r := utf16.DecodeRune(half(data), half(data[min(len(data), halfSize):])); r != unicode.ReplacementChar {
+				whole := len(out)
+				out = fmt.Appendf(out, `\U%08x`, r)
+				data = data[2*halfSize:]
+				short += 2*halfSize - (len(out) - whole)
+				continue
+			}
+			n = 2 // a quote among them
+		}
+		out, data = append(out, data[:n]...), data[n:]
+		if !within {
+			out = append(out, bytes.Repeat([]byte{' '}, short)...)
+			short = 0
+		}
+	}
+	return out
+}
+
+// halfSize is the length of \ud83d.
+const halfSize = len(`\ud83d`)
+
+// half is the number that data begins with, as \ud83d, or 0.
+func half(data []byte) rune {
+	if len(data) < halfSize || data[0] != '\\' || data[1] != 'u' {
+		return 0
+	}
+	n, err := strconv.ParseUint(string(data[2:halfSize]), 16, 16)
+	if err != nil {
+		return 0
+	}
+	return rune(n)
 }
 
 // Syntax says what the YAML parser's error means and where it is; line and column
