@@ -33,7 +33,8 @@
 // # Modes
 //
 // Bodies of requests come FULL_DUPLEX_STREAMED or BUFFERED, those of answers in any mode
-// but GRPC. With NONE for answers no usage is known. How Envoy is configured is in its first
+// but GRPC; their headers must come, too. With NONE for answers no usage is known, nor
+// asked for. Upgrades are refused, for their bodies have no end. How Envoy is configured is in its first
 // message (since 1.34); before that FULL_DUPLEX_STREAMED is assumed. docs/envoy.md has
 // configurations, limits and what goes wrong.
 package extproc

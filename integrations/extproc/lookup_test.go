@@ -41,7 +41,7 @@ func TestAListenerThatBreaks(t *testing.T) {
 	conn, err := grpc.NewClient("passthrough:bufconn", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
 	require.NoError(t, err)
-	defer conn.Close() //nolint:errcheck // the server has gone
+	defer conn.Close()
 	other := *r
 	other.conn = conn
 	p := other.open(duplex, duplex)
