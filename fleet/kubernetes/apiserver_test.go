@@ -40,6 +40,8 @@ type apiServer struct {
 	lists, watches int
 	patches        []string
 	bookmarks      int
+	// hold, if set, is what patches wait for.
+	hold chan struct{}
 }
 
 // logged is one change of an object: before is nil for one that is new, after for one
@@ -57,6 +59,8 @@ const (
 	faultError   = "error"   // 500
 	faultGarbage = "garbage" // something that is no answer
 	faultDenied  = "denied"  // 403
+	faultEmpty   = "empty"   // an answer with nothing in it
+	faultKind    = "kind"    // a list of something else
 )
 
 func newAPIServer(t *testing.T) *apiServer {
@@ -167,6 +171,14 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case faultGarbage:
 		fmt.Fprint(w, "{]}")
+		return
+	case faultEmpty:
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, "{}")
+		return
+	case faultKind:
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"apiVersion": "v1", "kind": "ConfigMapList", "metadata": {"resourceVersion": "999"}, "items": []}`)
 		return
 	case faultDenied:
 		status(w, http.StatusForbidden, metav1.StatusReasonForbidden, "may not")
@@ -339,6 +351,9 @@ func event(r *http.Request, namespace string, e logged) []map[string]any {
 
 // patch merges a status.
 func (s *apiServer) patch(w http.ResponseWriter, r *http.Request, resource, namespace, name string) {
+	if s.hold != nil {
+		<-s.hold
+	}
 	var patch map[string]any
 	if err := json.NewDecoder(r.Body).Decode(&patch); err != nil {
 		panic(err)

@@ -14,7 +14,7 @@ import (
 // What was deleted, replaced and added while nobody watched is found out, and until
 // then the last list stays.
 func TestWhatWasMissedIsMadeUpFor(t *testing.T) {
-	for _, fault := range []string{faultDown, faultError, faultGarbage, faultDenied, faultSilent} {
+	for _, fault := range []string{faultDown, faultError, faultGarbage, faultDenied, faultSilent, faultEmpty, faultKind} {
 		t.Run(fault, func(t *testing.T) {
 			s := newAPIServer(t)
 			s.put("pods", newPod("a", "u1", "10.0.0.1"))

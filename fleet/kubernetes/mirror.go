@@ -50,6 +50,9 @@ func (*reader) IsWatchListSemanticsUnSupported() bool { return true }
 // errSilent: the API server took the request and gave no answer.
 var errSilent = errors.New("no answer within the timeout; is the API server overloaded, or something between?")
 
+// errNoList: what came is not what an API server answers with.
+var errNoList = errors.New("the answer is no list, for it has no resourceVersion; does something else answer for the API server?")
+
 // ListWithContext implements [cache.ListerWithContext].
 func (r *reader) ListWithContext(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	// "0" would be served from whatever the API server has in its cache, and of several
@@ -63,6 +66,10 @@ func (r *reader) ListWithContext(ctx context.Context, opts metav1.ListOptions) (
 	list, err := r.list(limited, opts)
 	if err != nil {
 		return list, r.fail(ctx, "list", err, context.Cause(limited))
+	}
+	// client-go makes an empty list of an answer that is something else, and of {}.
+	if m, err := meta.ListAccessor(list); err != nil || m.GetResourceVersion() == "" {
+		return nil, r.fail(ctx, "list", errNoList, nil)
 	}
 	return list, nil
 }
