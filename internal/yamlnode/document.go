@@ -39,10 +39,10 @@ func wholeCharacters(data []byte) []byte {
 	within, short := false, 0
 	for len(data) > 0 {
 		n := 1
-		switch {
-		case data[0] == '"':
+		switch data[0] {
+		case '"':
 			within = !within
-		case data[0] == '\\':
+		case '\\':
 			if r := utf16.DecodeRune(half(data), half(data[min(len(data), halfSize):])); r != unicode.ReplacementChar {
 				whole := len(out)
 				out = fmt.Appendf(out, `\U%08x`, r)
