@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,8 +30,9 @@ const kindSlice = "EndpointSlice"
 // preferred. An endpoint that was not ready for a while comes back as a new instance,
 // because its engine may be a new one.
 //
-// Its fields must not be changed once it is in use; it keeps no state, so that several
-// Fleets may share it. A worker's name is NAMESPACE/POD, or NAMESPACE/SERVICE/ADDRESS
+// It must be neither changed nor copied once it is in use; several Fleets may share it.
+// Of an endpoint with addresses of both families the IPv4 one is used, unless
+// Options.Family says otherwise. A worker's name is NAMESPACE/POD, or NAMESPACE/SERVICE/ADDRESS
 // if the endpoint is no pod, with :PORT if there are several ports.
 type EndpointSlices struct {
 	// Client reads endpointslices of discovery.k8s.io: its user needs the verbs list and
@@ -46,6 +48,8 @@ type EndpointSlices struct {
 	Ports []string
 
 	Options Options
+
+	memory memory
 }
 
 var _ fleet.Discoverer = (*EndpointSlices)(nil)
@@ -80,10 +84,13 @@ func (d *EndpointSlices) Discover(ctx context.Context, set func([]fleet.Worker) 
 	if err := d.Validate(); err != nil {
 		return err
 	}
-	lives := &lives{count: map[life]int{}, out: map[life]bool{}}
-	return discover(ctx, &d.Options, set, func(s *session) ([]found, bool, error) {
+	past := d.memory.take(&d.Options)
+	defer d.memory.leave(past)
+	lives := &past.lives
+	return discover(ctx, &d.Options, past.told, set, func(s *session) ([]found, bool, error) {
 		ready := true
 		var list []found
+		there := map[life]bool{}
 		for _, ns := range orAll(d.Namespaces) {
 			m := s.need(ns, func() *mirror { return s.mirror(sliceReader(d.Client, ns, d.selector()), lives.handler(s.touch)) })
 			if !m.synced.Load() {
@@ -92,27 +99,41 @@ func (d *EndpointSlices) Discover(ctx context.Context, set func([]fleet.Worker) 
 			}
 			for _, obj := range m.store.List() {
 				if slice, ok := obj.(*discoveryv1.EndpointSlice); ok {
+					for i := range slice.Endpoints {
+						there[lifeOf(&slice.Endpoints[i])] = true
+					}
 					list = append(list, d.workers(s, slice, lives)...)
 				}
 			}
+		}
+		if ready {
+			lives.only(there)
 		}
 		return unique(list), ready, nil
 	})
 }
 
-// unique leaves out an endpoint that is in two slices for a moment, as happens while
-// it is moved. One that drains in either does.
+// unique leaves out what is there twice: an endpoint with addresses of both families,
+// and one that is moved between slices, which is in both for a moment. One that drains in either
+// does. Of two of one name of which one drains the other stays: it takes its place.
+// Slices come in no order, so that it is an order that decides.
 func unique(list []found) []found {
-	at := make(map[string]int, len(list))
+	slices.SortFunc(list, func(a, b found) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.family, b.family), inOrder(a, b))
+	})
 	out := list[:0]
-	for i := range list {
-		first, dup := at[list[i].Name]
-		if !dup || out[first].URL != list[i].URL || out[first].Epoch != list[i].Epoch {
-			at[list[i].Name] = len(out)
-			out = append(out, list[i])
-			continue
+	for _, w := range list {
+		last := len(out) - 1
+		switch {
+		case last < 0 || out[last].Name != w.Name || out[last].port != w.port:
+			out = append(out, w)
+		case out[last].Epoch == w.Epoch:
+			out[last].Draining = out[last].Draining || w.Draining
+		case out[last].Draining && !w.Draining:
+			out[last] = w
+		case out[last].Draining == w.Draining:
+			out = append(out, w) // two that claim one name: the session reports it
 		}
-		out[first].Draining = out[first].Draining || list[i].Draining
 	}
 	return out
 }
@@ -149,7 +170,7 @@ func (d *EndpointSlices) workers(s *session, slice *discoveryv1.EndpointSlice, l
 			w := d.Options.Template.worker(&at)
 			w.Draining = w.Draining || draining
 			if d.Options.Adjust == nil || d.Options.Adjust(&w, nil) {
-				out = append(out, found{Worker: w, from: from})
+				out = append(out, found{Worker: w, from: from, family: string(slice.AddressType), port: port})
 			}
 		}
 	}
@@ -215,13 +236,45 @@ type life struct {
 // lives counts how often endpoints came back. It is told of every event, also of those
 // that are folded into one list.
 type lives struct {
-	mu    sync.Mutex
+	mu sync.Mutex
+	// count has everybody that was seen. next is where who is new begins: what was
+	// forgotten comes back as another instance.
 	count map[life]int
+	next  int
 	out   map[life]bool
 }
 
-// maxLives bounds what is remembered; what was forgotten comes back as new.
+// maxLives bounds what is remembered beside what is in slices.
 const maxLives = 1 << 16
+
+// only is told who is in slices, all of them. Addresses that are in none were left out
+// while nobody watched.
+func (l *lives) only(there map[life]bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	forget := len(l.count) > maxLives
+	for who, n := range l.count {
+		switch {
+		case there[who]:
+		case forget:
+			l.next = max(l.next, n+1)
+			delete(l.count, who)
+			delete(l.out, who)
+		case who.uid == "":
+			l.out[who] = true
+		}
+	}
+}
+
+// of is the count of who; the caller holds the lock.
+func (l *lives) of(who life) int {
+	n, known := l.count[who]
+	if !known {
+		n = l.next
+		l.count[who] = n
+	}
+	return n
+}
 
 func lifeOf(e *discoveryv1.Endpoint) life {
 	if e.TargetRef != nil && e.TargetRef.UID != "" {
@@ -265,17 +318,16 @@ func (l *lives) see(obj any, gone bool) {
 	for i := range slice.Endpoints {
 		e := &slice.Endpoints[i]
 		who := lifeOf(e)
+		n := l.of(who)
 		listed, _ := endpointStanding(&e.Conditions)
 		switch {
 		case gone && who.uid != "":
 			// Slices are rewritten: a pod moves between them.
 		case gone || !listed:
-			if len(l.out) < maxLives {
-				l.out[who] = true
-			}
+			l.out[who] = true
 		case l.out[who]:
 			delete(l.out, who)
-			l.count[who]++
+			l.count[who] = n + 1
 		}
 	}
 }
@@ -292,7 +344,7 @@ func (l *lives) left(old, obj any) {
 	for i := range before.Endpoints {
 		who := lifeOf(&before.Endpoints[i])
 		still := slices.ContainsFunc(now.Endpoints, func(e discoveryv1.Endpoint) bool { return lifeOf(&e) == who })
-		if !still && who.uid == "" && len(l.out) < maxLives {
+		if !still && who.uid == "" {
 			l.out[who] = true
 		}
 	}
@@ -302,7 +354,7 @@ func (l *lives) left(old, obj any) {
 func (l *lives) epoch(e *discoveryv1.Endpoint) string {
 	who := lifeOf(e)
 	l.mu.Lock()
-	n := l.count[who]
+	n := l.of(who)
 	l.mu.Unlock()
 	name := string(who.uid)
 	if name == "" {

@@ -29,11 +29,12 @@ type Options struct {
 	// Family is of the addresses that are used.
 	Family Family
 	// Adjust, if set, has the last word on a worker: it may change it, and returns
-	// false to leave it out. pod is nil for endpoints that are none; it must not be
-	// changed. Calls come one after the other, from the goroutine of Discover, which
+	// false to leave it out. pod is nil for endpoints and workers of sets that are none;
+	// it must not be changed. Calls come one after the other, from the goroutine of Discover, which
 	// they hold up.
 	Adjust func(w *fleet.Worker, pod *corev1.Pod) bool
-	// OnProblem is told of each object that can't be used, once. It is called from the
+	// OnProblem is told of each object that can't be used, once until that is mended,
+	// whatever failures to reach the API server come between. It is called from the
 	// goroutine of Discover, which it holds up. The error is an *[ObjectError].
 	OnProblem func(error)
 	// Logger is told of the same. Default: silent.

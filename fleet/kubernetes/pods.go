@@ -18,8 +18,8 @@ import (
 )
 
 // Pods are the pods that a selector chooses. Client, Selector and, unless annotations
-// say it, Ports are required. Its fields must not be changed once it is in use; it
-// keeps no state, so that several Fleets may share it.
+// say it, Ports are required. It must be neither changed nor copied once it is in use;
+// several Fleets may share it.
 //
 // A worker's name is NAMESPACE/POD, and NAMESPACE/POD:PORT if there are several ports.
 type Pods struct {
@@ -33,6 +33,8 @@ type Pods struct {
 	Ports []string
 
 	Options Options
+
+	memory memory
 }
 
 var _ fleet.Discoverer = (*Pods)(nil)
@@ -76,7 +78,9 @@ func (d *Pods) Discover(ctx context.Context, set func([]fleet.Worker) error) err
 	if err := d.Validate(); err != nil {
 		return err
 	}
-	return discover(ctx, &d.Options, set, func(s *session) ([]found, bool, error) {
+	past := d.memory.take(&d.Options)
+	defer d.memory.leave(past)
+	return discover(ctx, &d.Options, past.told, set, func(s *session) ([]found, bool, error) {
 		pods, ready := s.pods(d.Client, d.Namespaces, d.Selector)
 		if !ready {
 			return nil, false, nil

@@ -225,9 +225,9 @@ func TestAnnotationsSayWhatTheClusterDoesNot(t *testing.T) {
 		},
 	}, list[0])
 
-	d2 := *d
-	d2.Options.Family = kubernetes.FamilyIPv4
-	start(t, &d2).wants(t, "inference/a@u1.0=https://10.0.0.1:8000/engine!")
+	other := podsOf(t, s)
+	other.Options.Template, other.Options.Family = d.Options.Template, kubernetes.FamilyIPv4
+	start(t, other).wants(t, "inference/a@u1.0=https://10.0.0.1:8000/engine!")
 }
 
 func TestSeveralPortsAreSeveralEngines(t *testing.T) {

@@ -160,7 +160,7 @@ func (p *Policies) run(ctx context.Context, common *Options) {
 	defer close(p.done)
 	pause := firstPause
 	for ctx.Err() == nil {
-		err := keep(ctx, common, func(s *session) error {
+		err := keep(ctx, common, p.told, func(s *session) error {
 			err := p.round(s)
 			if err == nil {
 				pause = firstPause

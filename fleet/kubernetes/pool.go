@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/dynamic"
 	clientset "k8s.io/client-go/kubernetes"
 
@@ -21,11 +20,13 @@ var ErrNoPool = errors.New("kubernetes: no such InferencePool")
 
 // Pool are the pods of one InferencePool: that of the Gateway API Inference Extension
 // (inference.networking.k8s.io/v1) or KVSteer's own. Client, Objects, Namespace and
-// Name are required. Its fields must not be changed once it is in use; it keeps no
-// state, so that several Fleets may share it.
+// Name are required. It must be neither changed nor copied once it is in use; several
+// Fleets may share it.
 //
 // Workers are named as those of [Pods]; their Pool is the pool's name unless something
-// else is said. A pool that is deleted has no workers.
+// else is said. A pool that is deleted has no workers. One that is wrong is reported to
+// Options.OnProblem and, if it is KVSteer's, in its status; what it said before stays in
+// force as long as there are this Pool and the object.
 type Pool struct {
 	// Client reads pods, Objects reads the pool: list and watch for both.
 	Client  clientset.Interface
@@ -37,6 +38,8 @@ type Pool struct {
 	Own, ReadOnly bool
 
 	Options Options
+
+	memory memory
 }
 
 var _ fleet.Discoverer = (*Pool)(nil)
@@ -55,7 +58,8 @@ func (d *Pool) Validate() error {
 }
 
 // Discover watches the pool and its pods until ctx ends. It returns an error when the
-// API server can't be read from, and when there is no such pool.
+// API server can't be read from, and when there is no such pool,
+// or one that never was right.
 func (d *Pool) Discover(ctx context.Context, set func([]fleet.Worker) error) error {
 	if err := d.Validate(); err != nil {
 		return err
@@ -64,9 +68,10 @@ func (d *Pool) Discover(ctx context.Context, set func([]fleet.Worker) error) err
 	if d.Own {
 		resource = Resource(GroupVersion, KindPool)
 	}
-	seen := false
+	past := d.memory.take(&d.Options)
+	defer d.memory.leave(past)
 	status := statusWriter{Client: d.Objects, Timeout: d.Options.timeout()}
-	return discover(ctx, &d.Options, set, func(s *session) ([]found, bool, error) {
+	return discover(ctx, &d.Options, past.told, set, func(s *session) ([]found, bool, error) {
 		m := s.need("pool", func() *mirror {
 			return s.mirror(objectReader(d.Objects, resource, d.Namespace, d.Name, ""), s.onChange())
 		})
@@ -78,55 +83,78 @@ func (d *Pool) Discover(ctx context.Context, set func([]fleet.Worker) error) err
 		if !ok || !isObject || u.GetDeletionTimestamp() != nil && len(u.GetFinalizers()) == 0 {
 			// One that was there and was deleted has no workers. One that never was is a
 			// mistake, which must not empty a fleet that other lists fill.
-			return nil, seen, fmt.Errorf("%w: %s %s/%s", ErrNoPool, resource.GroupResource(), d.Namespace, d.Name)
+			past.pool = nil
+			return nil, past.poolSeen, fmt.Errorf("%w: %s %s/%s", ErrNoPool, resource.GroupResource(), d.Namespace, d.Name)
 		}
-		seen = true
-		list, ready, err := d.workers(s, u)
-		if d.Own && !d.ReadOnly && (ready || err != nil) {
-			d.report(s, &status, u, len(list), err)
+		past.poolSeen = true
+		spec, wrong := d.spec(u)
+		switch {
+		case wrong == nil:
+			past.pool = spec
+		case past.pool == nil:
+			d.report(s, &status, u, nil, wrong)
+			return nil, false, wrong
+		default:
+			s.problems.add(wrong)
 		}
-		return list, ready, err
+		list, ready := d.workers(s, past.pool)
+		if ready {
+			count := len(list)
+			d.report(s, &status, u, &count, wrong)
+		}
+		return list, ready, nil
 	})
 }
 
-// report writes the pool's status. Of a pool that is wrong the last list stays in
-// force.
-func (d *Pool) report(s *session, status *statusWriter, u *unstructured.Unstructured, workers int, wrong error) {
+// report has the pool's status written. workers is nil if nothing of it is in force.
+func (d *Pool) report(s *session, status *statusWriter, u *unstructured.Unstructured, workers *int, wrong *ObjectError) {
+	if !d.Own || d.ReadOnly {
+		return
+	}
 	c := condition{Type: ConditionAccepted, Status: true, Reason: ReasonAccepted, Message: "The pool is in force."}
-	count := &workers
 	if wrong != nil {
-		count, c.Status, c.Reason, c.Message = nil, false, ReasonInvalid, wrong.Error()
+		c.Status, c.Reason, c.Message = false, ReasonLastGood, wrong.Error()
+		if workers == nil {
+			c.Reason = ReasonInvalid
+		}
 	}
-	if err := status.Write(s.ctx, u, count, c); err != nil && s.ctx.Err() == nil {
-		s.problems.add(origin{KindPool, u.GetNamespace(), u.GetName()}.problem("status", err.Error()))
-	}
+	s.reports = append(s.reports, func() {
+		if err := status.Write(s.ctx, u, workers, c); err != nil && s.ctx.Err() == nil {
+			s.problems.add(origin{KindPool, u.GetNamespace(), u.GetName()}.problem("status", err.Error()))
+		}
+	})
 }
 
-func (d *Pool) workers(s *session, u *unstructured.Unstructured) ([]found, bool, error) {
+// spec reads the pool.
+func (d *Pool) spec(u *unstructured.Unstructured) (*InferencePoolSpec, *ObjectError) {
 	var spec InferencePoolSpec
 	from := origin{KindPool, u.GetNamespace(), u.GetName()}
 	if err := decode(u, &spec); err != nil {
-		return nil, false, from.problem("spec", err.Error())
+		return nil, from.problem("spec", err.Error())
 	}
-	if len(spec.Selector.MatchLabels) == 0 {
-		return nil, false, from.problem("spec.selector", "it chooses no pods; give matchLabels")
+	if _, problem := spec.Selector.query(); problem != "" {
+		return nil, from.problem("spec.selector", problem)
 	}
+	if field, problem := over(&spec.Worker, &d.Options.Template).problem(); problem != "" {
+		return nil, from.problem("spec.worker."+field, problem)
+	}
+	return &spec, nil
+}
+
+func (d *Pool) workers(s *session, spec *InferencePoolSpec) (list []found, ready bool) {
 	template := over(&spec.Worker, &d.Options.Template)
 	if template.Pool == "" {
 		template.Pool = d.Name
 	}
-	if field, problem := template.problem(); problem != "" {
-		return nil, false, from.problem("spec.worker."+field, problem)
-	}
-	pods, ready := s.pods(d.Client, []string{d.Namespace}, labels.SelectorFromSet(spec.Selector.MatchLabels).String())
+	query, _ := spec.Selector.query() // spec found it right
+	pods, ready := s.pods(d.Client, []string{d.Namespace}, query)
 	if !ready {
-		return nil, false, nil
+		return nil, false
 	}
-	var list []found
 	for _, pod := range pods {
 		list = append(list, s.workers(pod, template, portsOf(spec.TargetPorts))...)
 	}
-	return list, true, nil
+	return list, true
 }
 
 func portsOf(targets []TargetPort) []string {

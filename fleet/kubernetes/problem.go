@@ -96,6 +96,9 @@ type found struct {
 	fleet.Worker
 
 	from origin
+	// family and port are of endpoints of slices, which tell them apart by these.
+	family string
+	port   int
 }
 
 // sound leaves out workers that a Fleet would refuse the whole list for: first those

@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -51,4 +52,17 @@ func decode(u *unstructured.Unstructured, into any) error {
 		return fmt.Errorf("%s; correct it", strings.TrimPrefix(err.Error(), "strict decoding error: "))
 	}
 	return nil
+}
+
+// query is a selector as the API server takes it, or what is wrong: the schemas let
+// labels pass that the server refuses to look for.
+func (s *Selector) query() (text, problem string) {
+	if len(s.MatchLabels) == 0 {
+		return "", "it chooses no pods; give matchLabels"
+	}
+	selector, err := labels.ValidatedSelectorFromSet(s.MatchLabels)
+	if err != nil {
+		return "", err.Error() + "; correct matchLabels"
+	}
+	return selector.String(), ""
 }

@@ -28,14 +28,16 @@ type session struct {
 	last     []fleet.Worker
 	set      func([]fleet.Worker) error
 	wasSet   bool
+	// reports write to the cluster once the list is set: nobody waits for that.
+	reports []func()
 }
 
 // discover runs build whenever something changed and sets what it finds. build is told
 // to come again by ready == false.
-func discover(ctx context.Context, opts *Options, set func([]fleet.Worker) error,
+func discover(ctx context.Context, opts *Options, told *problems, set func([]fleet.Worker) error,
 	build func(s *session) (list []found, ready bool, err error),
 ) error {
-	return keep(ctx, opts, func(s *session) error {
+	return keep(ctx, opts, told, func(s *session) error {
 		s.set = set
 		return s.round(build)
 	})
@@ -43,10 +45,10 @@ func discover(ctx context.Context, opts *Options, set func([]fleet.Worker) error
 
 // keep runs round whenever something changed, until ctx ends or round fails or what
 // is watched can't be read.
-func keep(ctx context.Context, opts *Options, round func(s *session) error) error {
+func keep(ctx context.Context, opts *Options, told *problems, round func(s *session) error) error {
 	inner, cancel := context.WithCancel(ctx)
 	s := &session{
-		ctx: inner, opts: opts, problems: newProblems(opts),
+		ctx: inner, opts: opts, problems: told,
 		dirty: make(chan struct{}, 1), failure: make(chan error, 1), mirrors: map[string]*mirror{},
 	}
 	defer s.wg.Wait()
@@ -93,13 +95,14 @@ func (s *session) sweep() {
 // was wrong: who counts lists sees that something was left out.
 func (s *session) round(build func(*session) ([]found, bool, error)) error {
 	s.problems.begin()
+	s.reports = nil
 	list, ready, failed := build(s)
 	if !ready {
+		s.report()
 		return failed
 	}
-	slices.SortFunc(list, func(a, b found) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, inOrder)
 	workers := s.problems.sound(list)
-	s.problems.end()
 	same := s.wasSet && slices.EqualFunc(workers, s.last, func(a, b fleet.Worker) bool { return a.Equal(&b) })
 	if (!same || s.problems.news) && s.ctx.Err() == nil {
 		if err := s.set(workers); err != nil {
@@ -107,7 +110,22 @@ func (s *session) round(build func(*session) ([]found, bool, error)) error {
 		}
 		s.last, s.wasSet = workers, true
 	}
+	s.report()
+	s.problems.end()
 	return failed
+}
+
+// inOrder is total, so that of two that clash it is always the same that stays.
+func inOrder(a, b found) int {
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.from.kind, b.from.kind),
+		cmp.Compare(a.from.namespace, b.from.namespace), cmp.Compare(a.from.name, b.from.name),
+		cmp.Compare(a.URL, b.URL), cmp.Compare(a.Epoch, b.Epoch))
+}
+
+func (s *session) report() {
+	for _, write := range s.reports {
+		write()
+	}
 }
 
 // touch asks for another round.

@@ -1,6 +1,7 @@
 package kubernetes_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -81,4 +82,39 @@ func TestEndpointSlicesThatCantBeUsedAreReported(t *testing.T) {
 	s.put("endpointslices", newSlice("s1", newEndpoint("a", "u1", "10.0.0.1", true, false)))
 	start(t, d).wants(t)
 	require.ErrorContains(t, <-problems, "no TCP port metrics")
+}
+
+// Slices come in no order: of both families of an endpoint it is always the same, and
+// of two endpoints that claim one name too.
+func TestOfTwoSlicesItIsAlwaysTheSame(t *testing.T) {
+	s := newAPIServer(t)
+	c, _ := s.clients(t)
+	problems := make(chan error, 100)
+	d := &kubernetes.EndpointSlices{Client: c, Service: "vllm"}
+	d.Options.OnProblem = func(err error) { problems <- err }
+	v6 := newSlice("a-v6", newEndpoint("a", "u1", "fd00::1", true, false))
+	v6.AddressType = discoveryv1.AddressTypeIPv6
+	s.put("endpointslices", v6)
+	s.put("endpointslices", newSlice("b-v4", newEndpoint("a", "u1", "10.0.0.1", true, false)))
+	s.put("endpointslices", newSlice("c", newEndpoint("c", "u3", "10.0.0.3", true, false)))
+	s.put("endpointslices", newSlice("d", newEndpoint("c", "u4", "10.0.0.2", true, false)))
+	// An old one that drains makes room for that which takes its place.
+	s.put("endpointslices", newSlice("e", newEndpoint("e", "u5", "10.0.0.5", true, true)))
+	s.put("endpointslices", newSlice("f", newEndpoint("e", "u6", "10.0.0.6", true, false)))
+	r := start(t, d)
+	for i := range 30 {
+		want := []string{"inference/a@u1.0=http://10.0.0.1:8000", "inference/c@u3.0=http://10.0.0.3:8000", "inference/e@u6.0=http://10.0.0.6:8000"}
+		if i > 0 {
+			ip := fmt.Sprint("10.0.1.", i)
+			s.put("endpointslices", newSlice("x", newEndpoint("x", ip, ip, true, false)))
+			want = append(want, "inference/x@"+ip+".0=http://"+ip+":8000")
+		}
+		r.wants(t, want...)
+	}
+	for _, list := range r.all() {
+		require.Equal(t, "http://10.0.0.1:8000", list[0].URL)
+		require.Equal(t, "http://10.0.0.3:8000", list[1].URL)
+	}
+	require.Len(t, problems, 1, "two that claim one name are a problem, once")
+	require.ErrorContains(t, <-problems, "EndpointSlice inference/d")
 }

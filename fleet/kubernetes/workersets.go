@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/dynamic"
 	clientset "k8s.io/client-go/kubernetes"
 
@@ -15,13 +14,13 @@ import (
 )
 
 // WorkerSets are the workers of KVSteer's InferenceWorkerSets: pods, and servers
-// outside of the cluster. Client and Objects are required. Its fields must not be
-// changed once it is in use; it keeps no state, so that several Fleets may share it.
+// outside of the cluster. Client and Objects are required. It must be neither changed
+// nor copied once it is in use; several Fleets may share it.
 //
 // Workers that are pods are named as those of [Pods], others NAMESPACE/NAME. A pod that
 // two sets choose belongs to the first by namespace and name. A set that is wrong is
 // reported in its own status and to Options.OnProblem; what it said before stays in
-// force as long as Discover runs.
+// force as long as there is this WorkerSets and the set.
 type WorkerSets struct {
 	// Client reads pods: list and watch. Objects reads inferenceworkersets of
 	// kvsteer.dev, with the same verbs, and writes their status: patch.
@@ -35,6 +34,8 @@ type WorkerSets struct {
 	ReadOnly bool
 
 	Options Options
+
+	memory memory
 }
 
 var _ fleet.Discoverer = (*WorkerSets)(nil)
@@ -59,9 +60,11 @@ func (d *WorkerSets) Discover(ctx context.Context, set func([]fleet.Worker) erro
 	if err := d.Validate(); err != nil {
 		return err
 	}
-	r := &setRound{WorkerSets: d, good: map[string]*InferenceWorkerSetSpec{}}
+	past := d.memory.take(&d.Options)
+	defer d.memory.leave(past)
+	r := &setRound{WorkerSets: d, good: past.sets}
 	r.status = statusWriter{Client: d.Objects, Timeout: d.Options.timeout()}
-	return discover(ctx, &d.Options, set, r.build)
+	return discover(ctx, &d.Options, past.told, set, r.build)
 }
 
 // setRound makes lists of what the sets say.
@@ -117,13 +120,16 @@ func (d *setRound) build(s *session) ([]found, bool, error) {
 // forget drops what sets said that are no more.
 func (d *setRound) forget(sets []*unstructured.Unstructured) {
 	for key := range d.good {
-		if !slices.ContainsFunc(sets, func(u *unstructured.Unstructured) bool { return keyOf(u) == key }) {
+		if !slices.ContainsFunc(sets, func(u *unstructured.Unstructured) bool { return goodKey(u) == key }) {
 			delete(d.good, key)
 		}
 	}
 }
 
 func keyOf(u *unstructured.Unstructured) string { return u.GetNamespace() + "/" + u.GetName() }
+
+// goodKey has the uid too: a new set of an old one's name has said nothing so far.
+func goodKey(u *unstructured.Unstructured) string { return keyOf(u) + "/" + string(u.GetUID()) }
 
 // setReport is what is to be said of a set.
 type setReport struct {
@@ -148,18 +154,22 @@ func (d *setRound) spec(u *unstructured.Unstructured) (*InferenceWorkerSetSpec, 
 		report.wrong = from.problem("spec.worker."+field, problem)
 	case spec.Selector == nil && len(spec.Workers) == 0:
 		report.wrong = from.problem("spec", "it has neither a selector nor workers; give one of them")
-	case spec.Selector != nil && len(spec.Selector.MatchLabels) == 0:
-		report.wrong = from.problem("spec.selector", "it chooses no pods; give matchLabels, or leave it out")
 	default:
+		if spec.Selector != nil {
+			if _, problem = spec.Selector.query(); problem != "" {
+				report.wrong = from.problem("spec.selector", problem+", or leave it out")
+				break
+			}
+		}
 		if err := fleet.Validate(named(u, spec.Workers)); err != nil {
 			report.wrong = from.problem("spec.workers", err.Error())
 		}
 	}
 	if report.wrong == nil {
-		d.good[keyOf(u)] = &spec
+		d.good[goodKey(u)] = &spec
 		return &spec, report
 	}
-	last := d.good[keyOf(u)]
+	last := d.good[goodKey(u)]
 	report.kept = last != nil
 	return last, report
 }
@@ -182,12 +192,16 @@ func (d *setRound) members(s *session, u *unstructured.Unstructured, spec *Infer
 ) (list []found, ready bool) {
 	from := origin{KindWorkerSet, u.GetNamespace(), u.GetName()}
 	for _, w := range named(u, spec.Workers) {
+		if d.Options.Adjust != nil && !d.Options.Adjust(&w, nil) {
+			continue
+		}
 		list = append(list, found{Worker: w, from: from})
 	}
 	if spec.Selector == nil {
 		return list, true
 	}
-	pods, ready := s.pods(d.Client, []string{u.GetNamespace()}, labels.SelectorFromSet(spec.Selector.MatchLabels).String())
+	query, _ := spec.Selector.query() // spec found it right
+	pods, ready := s.pods(d.Client, []string{u.GetNamespace()}, query)
 	template := over(&spec.Worker, &d.Options.Template)
 	for _, pod := range pods {
 		key := pod.Namespace + "/" + pod.Name
@@ -220,7 +234,9 @@ func (d *setRound) report(s *session, r *setReport) {
 	if d.ReadOnly {
 		return
 	}
-	if err := d.status.Write(s.ctx, r.object, &r.workers, c); err != nil && s.ctx.Err() == nil {
-		s.problems.add(origin{KindWorkerSet, r.object.GetNamespace(), r.object.GetName()}.problem("status", err.Error()))
-	}
+	s.reports = append(s.reports, func() {
+		if err := d.status.Write(s.ctx, r.object, &r.workers, c); err != nil && s.ctx.Err() == nil {
+			s.problems.add(origin{KindWorkerSet, r.object.GetNamespace(), r.object.GetName()}.problem("status", err.Error()))
+		}
+	})
 }
