@@ -3,7 +3,6 @@ package kvsteer
 import (
 	"errors"
 	"log/slog"
-	"strings"
 
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/kvcache"
@@ -38,11 +37,11 @@ func (s *Selection) move(address string) (was *fleet.Member, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a, r := &s.attempt, s.router
-	if s.ended || a.ttft != 0 || strings.EqualFold(a.target.URL.Host, address) {
+	if s.ended || a.ttft != 0 || isAt(a.member, address) {
 		return nil, true
 	}
 	for _, m := range r.fleet.Snapshot().Members() {
-		if !strings.EqualFold(m.URL().Host, address) {
+		if !isAt(m, address) {
 			continue
 		}
 		if l := r.opts.logger; l != nil {

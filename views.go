@@ -2,7 +2,9 @@ package kvsteer
 
 import (
 	"context"
+	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -123,9 +125,36 @@ func (s *Selection) elsewhere(m *fleet.Member) bool {
 
 // named reports whether m is one of the names, or at one of the addresses.
 func named(m *fleet.Member, names []string) bool {
-	return slices.ContainsFunc(names, func(name string) bool {
-		return name == m.Name() || strings.EqualFold(name, m.URL().Host)
-	})
+	return slices.ContainsFunc(names, func(name string) bool { return name == m.Name() || isAt(m, name) })
+}
+
+// isAt reports whether m is at address, a host:port: however an IP address is spelled,
+// and with the port that a URL's scheme implies.
+func isAt(m *fleet.Member, address string) bool {
+	u := m.URL()
+	if strings.EqualFold(u.Host, address) {
+		return true
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	own := u.Port()
+	if own == "" {
+		own = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	if own != port {
+		return false
+	}
+	if strings.EqualFold(u.Hostname(), host) {
+		return true
+	}
+	a, err := netip.ParseAddr(u.Hostname())
+	if err != nil {
+		return false
+	}
+	b, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap() == b.Unmap()
 }
 
 // renamed is the body with another model's name.
