@@ -93,10 +93,13 @@ func TestPoolKeepsWhatItSaid(t *testing.T) {
 	waitFor(t, "the status", func() bool { return strings.Contains(s.patched(), kubernetes.ReasonLastGood) })
 	s.put("pods", newPod("b", "u2", "10.0.0.2"))
 	r.wants(t, podA, podB)
+	waitFor(t, "the status", func() bool { return strings.Contains(s.patched(), `"workers":2`) })
 	require.Empty(t, r.errors(), "it is no failure to read the cluster")
 	away(t, s, r, func() { s.remove("pods", ns, "a") })
 	r.wants(t, podB)
-	require.Empty(t, problems, "it is told once")
+	for range len(problems) {
+		require.NotContains(t, (<-problems).Error(), "spec.selector: ", "it is told once")
+	}
 	away(t, s, r, func() { s.remove("inferencepools", ns, "pool") })
 	r.wants(t)
 }
