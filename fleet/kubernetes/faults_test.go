@@ -104,7 +104,7 @@ func TestSuite(t *testing.T) {
 			s := newAPIServer(t)
 			d := podsOf(t, s)
 			d.Ports = nil
-			d.Options.Timeout = 100 * time.Millisecond
+			d.Options.Timeout = 2 * time.Second // a thousand pods take a while under the race detector
 			c := cluster{s}
 			require.NoError(t, c.set(workers))
 			fault := func(name string) fleettest.DiscovererFault {

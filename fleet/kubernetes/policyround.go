@@ -27,6 +27,8 @@ type policyRound struct {
 	errs           map[string][]policy.Finding
 	// pools: there are pools, so that a policy may not name others.
 	pools bool
+	// fresh is what this round has put in force in place of something else.
+	fresh *policy.Set
 }
 
 func (p *Policies) round(s *session) error {
@@ -41,6 +43,9 @@ func (p *Policies) round(s *session) error {
 	err := r.load()
 	p.told.begin()
 	p.note(r, err)
+	if r.fresh != nil && p.opts.OnLoad != nil {
+		p.opts.OnLoad(r.fresh) // which finds it in Status
+	}
 	r.report(s)
 	p.told.end()
 	select {
@@ -237,8 +242,8 @@ func (r *policyRound) load() error {
 	r.status.Version, r.status.Loaded, r.status.Loads = set.Version(), time.Now(), r.status.Loads+1
 	r.mu.Unlock()
 	r.opts.Logger.Info("policies are in force", "version", set.Version(), "policies", len(specs))
-	if old != nil && r.opts.OnLoad != nil {
-		r.opts.OnLoad(set)
+	if old != nil {
+		r.fresh = set
 	}
 	return nil
 }
