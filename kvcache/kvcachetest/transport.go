@@ -27,7 +27,7 @@ type TransportHarness struct {
 	// DeadPeer is the time within which Transport must notice that an established
 	// connection has gone silent for good. 0 leaves that out.
 	DeadPeer time.Duration
-	// Timeout bounds every wait for something that must happen. 0 means 40 s, which a busy machine may need.
+	// Timeout bounds every wait for something that must happen. 0 means 10 s.
 	Timeout time.Duration
 }
 
@@ -64,7 +64,7 @@ func TestTransport(t *testing.T, h TransportHarness) {
 }
 
 const (
-	defaultTimeout = 40 * time.Second
+	defaultTimeout = 10 * time.Second
 	defaultBuffer  = 64 << 20
 	grace          = time.Second
 	mib            = 1 << 20

@@ -17,10 +17,13 @@ const (
 	interval = 100 * time.Millisecond
 	// sign is generous: other tests may hold both cores.
 	sign = time.Second
+	// handshake leaves time for several tries within what the suite allows: the
+	// default of 5 s leaves it for one.
+	handshake = 2 * time.Second
 )
 
 func libzmq() follow.Transport {
-	return &zmq.Transport{Buffer: buffer, RetryMax: interval}
+	return &zmq.Transport{Buffer: buffer, RetryMax: interval, HandshakeTimeout: handshake}
 }
 
 func pureGo() follow.Transport {
