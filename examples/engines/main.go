@@ -46,7 +46,7 @@ func main() {
 func run(ctx context.Context, path string, cfg fleettest.Config) (err error) {
 	workers, err := file.Load(path)
 	if err != nil {
-		return err
+		return fmt.Errorf("-fleet: %w", err)
 	}
 	var engines []*fleettest.Engine
 	defer func() {
