@@ -28,7 +28,7 @@ import (
 // configs are how many directories are tried; KVSTEER_E2E_CONFIGS overrides.
 const configs = 250
 
-// tokenizing is a running tokenizers.py.
+// tokenizing is a running load_tokenizers.py.
 type tokenizing struct {
 	in   io.WriteCloser
 	out  *bufio.Reader
@@ -44,7 +44,7 @@ type tokenized struct {
 func startTokenizers(t *testing.T) *tokenizing {
 	t.Helper()
 	p := &tokenizing{}
-	cmd := exec.CommandContext(t.Context(), "bash", "tokenizers.sh")
+	cmd := exec.CommandContext(t.Context(), "bash", "load_tokenizers.sh")
 	cmd.Stderr = &p.errs
 	var err error
 	p.in, err = cmd.StdinPipe()
