@@ -71,18 +71,25 @@ func TestReloadsUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	for n := 1; n <= reloads; n++ {
-		replace(n)
-		require.NoError(t, s.Reload())
-		for had := done.Load(); done.Load() < had+evaluations/reloads && !t.Failed(); {
+	// A generation must be seen before the next one replaces it, the first included. Each
+	// of the others may have taken the one before once more.
+	seen := func(n int) {
+		_, ok := versions.Load(n)
+		for had := done.Load(); !t.Failed() && (!ok || done.Load() < had+evaluations/reloads); _, ok = versions.Load(n) {
 			time.Sleep(time.Microsecond) // others have their turn
 		}
 	}
+	seen(0)
+	for n := 1; n <= reloads; n++ {
+		replace(n)
+		require.NoError(t, s.Reload())
+		seen(n)
+	}
 	stop.Store(1)
 	wg.Wait()
-	seen := 0
-	versions.Range(func(any, any) bool { seen++; return true })
-	require.Equal(t, reloads+1, seen)
+	generations := 0
+	versions.Range(func(any, any) bool { generations++; return true })
+	require.Equal(t, reloads+1, generations)
 	require.GreaterOrEqual(t, done.Load(), int64(evaluations))
 	require.EqualValues(t, reloads+1, s.Status().Loads)
 }
