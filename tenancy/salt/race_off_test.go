@@ -1,0 +1,5 @@
+//go:build !race
+
+package salt_test
+
+const raceEnabled = false
