@@ -27,10 +27,10 @@ func manyWorkers(tb testing.TB, n int) *kvsteer.Router {
 		workers[i] = fleet.Worker{Name: fmt.Sprintf("w%02d", i), URL: e.URL(), Models: []string{testModel}}
 	}
 	f, err := fleet.New(fleet.Options{
-		Discoverer: fleet.Static(workers...), ProbeInterval: time.Minute, ScrapeInterval: time.Minute,
+		Discoverer: fleet.Static(workers...), ProbeInterval: time.Minute, ProbeTimeout: time.Minute, ScrapeInterval: time.Minute,
 	})
 	require.NoError(tb, err)
-	require.Eventually(tb, func() bool { return f.Snapshot().Routable() == n }, 10*time.Second, time.Millisecond)
+	require.Eventually(tb, func() bool { return f.Snapshot().Routable() == n }, 30*time.Second, time.Millisecond)
 	r, err := kvsteer.New(kvsteer.WithFleet(f), kvsteer.WithSeed(1))
 	require.NoError(tb, err)
 	tb.Cleanup(func() {

@@ -23,10 +23,10 @@ func TestPromptsAreHashedBeforeTheLock(t *testing.T) {
 			fleet.Worker{Name: "b", URL: e.URL(), Models: []string{"m"}, BlockSize: 64},
 			fleet.Worker{Name: "c", URL: e.URL(), Models: []string{"m"}, BlockSize: 16},
 		),
-		ProbeInterval: time.Hour, ScrapeInterval: -1,
+		ProbeInterval: time.Hour, ProbeTimeout: 30 * time.Second, ScrapeInterval: -1,
 	})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return f.Snapshot().Routable() == 3 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return f.Snapshot().Routable() == 3 }, 30*time.Second, time.Millisecond)
 	r, err := New(WithFleet(f))
 	require.NoError(t, err)
 	t.Cleanup(func() {

@@ -121,10 +121,11 @@ func TestABrokenAnswerKeepsItsUsage(t *testing.T) {
 // A worker that pauses within an answer is slow; its Selection is not forgotten.
 func TestAnAnswerThatIsAwaitedIsNotReaped(t *testing.T) {
 	t.Parallel()
-	pause := make(chan struct{})
+	began, pause := make(chan struct{}), make(chan struct{})
 	r := newScripted(t, rigConfig{options: []kvsteer.Option{kvsteer.WithMaxIdle(500 * time.Millisecond)}},
 		worker{serve: prompts(func(w http.ResponseWriter, q *http.Request) {
 			sseEvents(`{"choices":[{"delta":{"content":"a"}}]}`)(w, q)
+			close(began)
 			<-pause
 			sseEvents(`[DONE]`)(w, q)
 		})})
@@ -138,10 +139,7 @@ func TestAnAnswerThatIsAwaitedIsNotReaped(t *testing.T) {
 		}
 		done <- a
 	}()
-	require.Eventually(t, func() bool {
-		return len(r.fleet.Snapshot().Members()) == 1 && r.router.InFlight() == 2 || r.observed.outcomeCount() > 0
-	},
-		10*time.Second, time.Millisecond)
+	soon(t, func() { <-began })
 	require.True(t, r.observed.nextOutcome(t, 0).Reaped, "the forgotten one")
 	second, err := r.router.Select(t.Context(), chatRequest("forgotten", false))
 	require.NoError(t, err)
@@ -248,7 +246,7 @@ func TestBreakingOffIsReported(t *testing.T) {
 		_, err := r.try(t.Context(), "/v1/chat/completions", chatBody("hi", true))
 		require.Error(t, err)
 		return !m.Healthy() || r.fleet.Snapshot().Version() != v
-	}, 10*time.Second, time.Millisecond, "suspected after a few")
+	}, 30*time.Second, time.Millisecond, "suspected after a few")
 }
 
 // An unwanted answer that stalls must not hold up the attempt that replaces it.

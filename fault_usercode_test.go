@@ -36,7 +36,7 @@ func soon(t *testing.T, f func()) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(wait):
 		require.Fail(t, "blocked for ever")
 	}
 }

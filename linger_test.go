@@ -58,7 +58,7 @@ func TestPolicyMayLetARequestWait(t *testing.T) {
 func TestPolicyWaitEnds(t *testing.T) {
 	t.Parallel()
 	p := &closed{then: policy.OnEmpty{
-		Action: policy.Wait, UpTo: 60 * time.Millisecond, Status: http.StatusTooManyRequests, Message: "come back",
+		Action: policy.Wait, UpTo: 500 * time.Millisecond, Status: http.StatusTooManyRequests, Message: "come back",
 	}}
 	r := newRig(t, rigConfig{engines: 1, options: []kvsteer.Option{kvsteer.WithPolicy(p)}})
 	_, err := r.router.Select(t.Context(), chatRequest("x", false))
@@ -95,7 +95,7 @@ func waitEnds(t *testing.T, r *rig, p *closed, want kvsteer.Code, end func(cance
 		_, err := r.router.Select(ctx, chatRequest("x", false))
 		done <- err
 	}()
-	require.Eventually(t, func() bool { return p.n.Load() > before }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return p.n.Load() > before }, 30*time.Second, time.Millisecond)
 	end(cancel)
 	require.Equal(t, want, kvsteer.CodeOf(<-done))
 }
@@ -113,6 +113,18 @@ func TestPolicyLetsNoRetryWait(t *testing.T) {
 	require.Equal(t, kvsteer.CodeUpstream, kvsteer.CodeOf(sel.Next(t.Context(), context.DeadlineExceeded)))
 }
 
+// counted is a Set that counts how often it is asked.
+type counted struct {
+	*policy.Set
+
+	n atomic.Int32
+}
+
+func (p *counted) Evaluate(req *policy.Request, cands []policy.Candidate, plan *policy.Plan) {
+	p.n.Add(1)
+	p.Set.Evaluate(req, cands, plan)
+}
+
 // Nothing is left, too, when nobody is well.
 func TestPolicyLetsARequestWaitForAWorker(t *testing.T) {
 	t.Parallel()
@@ -126,19 +138,27 @@ func TestPolicyLetsARequestWaitForAWorker(t *testing.T) {
 				Name: "busy", Route: policy.Route{OnEmpty: policy.OnEmpty{Status: http.StatusTooManyRequests, Message: "come back"}},
 			}}})
 			require.NoError(t, err)
-			r := newRig(t, rigConfig{engines: 1, options: append(options, kvsteer.WithPolicy(set))})
+			p := &counted{Set: set}
+			r := newRig(t, rigConfig{engines: 1, options: append(options, kvsteer.WithPolicy(p))})
 			require.NoError(t, r.fleet.Drain("w0", true))
 
 			refused := r.post("/v1/chat/completions", chatBody("x", false))
 			require.Equal(t, http.StatusTooManyRequests, refused.status)
 			require.Contains(t, refused.body, "come back")
 
-			back := time.AfterFunc(100*time.Millisecond, func() { _ = r.fleet.Drain("w0", false) })
-			defer back.Stop()
+			before := p.n.Load()
+			back := make(chan error, 1)
+			go func() {
+				for p.n.Load() < before+2 && t.Context().Err() == nil { // it waits by then
+					time.Sleep(time.Millisecond)
+				}
+				back <- r.fleet.Drain("w0", false)
+			}()
 			req := chatRequest("x", false)
 			req.Tenant = "patient"
 			sel, err := r.router.Select(t.Context(), req)
 			require.NoError(t, err)
+			require.NoError(t, <-back)
 			require.Positive(t, sel.Decision().Waited)
 			sel.Abort(nil)
 			r.idle()

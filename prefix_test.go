@@ -62,7 +62,7 @@ func TestPrefixIsRouted(t *testing.T) {
 	t.Parallel()
 	var r *rig
 	source := beginnings{func() string { return r.engines[0].URL() }}
-	encoder := prompt.NewEncoder(prompt.Options{Sources: []prompt.Source{source}, NoRender: true, NoTokenize: true})
+	encoder := prompt.NewEncoder(prompt.Options{Sources: []prompt.Source{source}, NoRender: true, NoTokenize: true, Deadline: wait})
 	t.Cleanup(func() { require.NoError(t, encoder.Close()) })
 	r = newRig(t, rigConfig{
 		engines: 3, options: []kvsteer.Option{kvsteer.WithEncoder(encoder)},

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -76,7 +75,7 @@ func newProven(t *testing.T, local *fakes, engines int, c func(*fleettest.Config
 	t.Helper()
 	seen := &reports{}
 	prover := prompt.NewProver(local, prompt.ProverOptions{OnReport: seen.add})
-	encoder := prompt.NewEncoder(prompt.Options{Sources: []prompt.Source{prover}, Deadline: 10 * time.Second})
+	encoder := prompt.NewEncoder(prompt.Options{Sources: []prompt.Source{prover}, Deadline: wait})
 	t.Cleanup(func() {
 		require.NoError(t, prover.Close())
 		require.NoError(t, encoder.Close())
@@ -226,7 +225,7 @@ func TestProofsEndWithTheWorker(t *testing.T) {
 	prover := prompt.NewProver(&fakes{}, prompt.ProverOptions{})
 	encoder := prompt.NewEncoder(prompt.Options{Sources: []prompt.Source{prover}})
 	list := make(inventory)
-	f, err := fleet.New(fleet.Options{Discoverer: list})
+	f, err := fleet.New(fleet.Options{Discoverer: list, ProbeTimeout: wait})
 	require.NoError(t, err)
 	r, err := kvsteer.New(kvsteer.WithFleet(f), kvsteer.WithEncoder(encoder))
 	require.NoError(t, err)

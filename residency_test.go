@@ -60,7 +60,7 @@ func TestWrongEventAddress(t *testing.T) {
 		require.NotEqual(t, "exact", d.Winner().TrustState)
 		return d.Winner().TrustState == "resyncing" &&
 			strings.Contains(strings.Join(d.Degradations, "\n"), "cache known in part, a lower bound: "+problem)
-	}, 20*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	warned := log.with("event stream not connected")
 	require.Len(t, warned, 1)
 	require.Contains(t, warned[0], "level=WARN")

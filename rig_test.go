@@ -74,13 +74,13 @@ func newRig(t *testing.T, c rigConfig) *rig {
 	f, err := fleet.New(fleet.Options{
 		Discoverer: fleet.Static(workers...), ProbeInterval: 50 * time.Millisecond, ScrapeInterval: 20 * time.Millisecond,
 		// A busy test machine must not look like sick engines.
-		ProbeTimeout: 20 * time.Second, UnhealthyAfter: 50,
+		ProbeTimeout: wait, UnhealthyAfter: 50,
 	})
 	require.NoError(t, err)
 	r.fleet = f
 	// A machine that runs everything at once must not turn exact prompts into
 	// estimates.
-	encoder := prompt.NewEncoder(prompt.Options{Deadline: 10 * time.Second})
+	encoder := prompt.NewEncoder(prompt.Options{Deadline: wait})
 	opts := append([]kvsteer.Option{
 		kvsteer.WithFleet(f), kvsteer.WithEncoder(encoder), kvsteer.WithEvents(hub), kvsteer.WithSeed(1), kvsteer.WithHooks(r.observed),
 	}, c.options...)
@@ -112,7 +112,7 @@ func newRig(t *testing.T, c rigConfig) *rig {
 func (r *rig) waitRoutable(n int) {
 	r.t.Helper()
 	require.Eventually(r.t, func() bool { return r.fleet.Snapshot().Routable() == n },
-		10*time.Second, time.Millisecond, "%d routable workers", n)
+		30*time.Second, time.Millisecond, "%d routable workers", n)
 }
 
 // waitJoined waits until the router has heard of every worker: the fleet tells it
@@ -126,7 +126,7 @@ func (r *rig) waitJoined() {
 		return err == nil && !slices.ContainsFunc(d.Candidates, func(c kvsteer.DecisionCandidate) bool {
 			return strings.Contains(c.TrustReason, "only just discovered")
 		})
-	}, 10*time.Second, time.Millisecond, "the router knows every worker")
+	}, 30*time.Second, time.Millisecond, "the router knows every worker")
 }
 
 // waitTrust waits until every worker's cache is known as well as t says.
@@ -143,7 +143,7 @@ func (r *rig) waitTrust(want kvcache.Trust) {
 			}
 		}
 		return len(d.Candidates) > 0
-	}, 10*time.Second, time.Millisecond, "trust %s everywhere", want)
+	}, 30*time.Second, time.Millisecond, "trust %s everywhere", want)
 }
 
 // idle checks that nothing is in flight anywhere, as soon as the ends are through.
@@ -161,7 +161,7 @@ func (r *rig) idle() {
 			}
 		}
 		return true
-	}, 10*time.Second, time.Millisecond, "in flight is zero")
+	}, 30*time.Second, time.Millisecond, "in flight is zero")
 }
 
 // engine returns the fake engine behind a worker's name.
@@ -282,7 +282,7 @@ func (h *recorder) outcomeCount() int {
 // nextOutcome waits for the outcome after the first n.
 func (h *recorder) nextOutcome(t *testing.T, n int) *kvsteer.Outcome {
 	t.Helper()
-	require.Eventually(t, func() bool { return h.outcomeCount() > n }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return h.outcomeCount() > n }, 30*time.Second, time.Millisecond)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.outcomes[n]
@@ -328,7 +328,7 @@ func (c *testClock) advance(d time.Duration) {
 
 // What tests wait for comes long before wait has passed; they look every tick.
 const (
-	wait = 20 * time.Second
+	wait = 30 * time.Second
 	tick = time.Millisecond
 )
 

@@ -48,7 +48,7 @@ func TestConcurrentPicksSpread(t *testing.T) {
 			}
 		}
 		return true
-	}, 10*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 
 	var mu sync.Mutex
 	counts := map[string]int{}
@@ -313,12 +313,14 @@ func TestRoutesByLoadWhenNothingIsKnown(t *testing.T) {
 // must have become one that decodes.
 func TestAPrefillThatNobodySeesEnds(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, rigConfig{engines: 1})
+	// Long enough that it lasts while a slow machine looks at it.
+	slow := &scripted{ttft: map[string]time.Duration{"w0": time.Second}}
+	r := newRig(t, rigConfig{engines: 1, options: []kvsteer.Option{kvsteer.WithPredictor(slow)}})
 	s, err := r.router.Select(t.Context(), chatRequest(fleettest.Text(1, 300), false))
 	require.NoError(t, err)
 	m := r.fleet.Snapshot().Members()[0]
 	require.Positive(t, m.InFlight(0).PrefillTokens)
-	require.Eventually(t, func() bool { return m.InFlight(0).PrefillTokens == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return m.InFlight(0).PrefillTokens == 0 }, 30*time.Second, time.Millisecond)
 	require.Equal(t, 1, m.InFlight(0).Requests)
 	s.Done(kvsteer.Usage{})
 	r.idle()
@@ -363,12 +365,12 @@ func TestRestartInheritsNothing(t *testing.T) {
 	require.Eventually(t, func() bool {
 		d, err := r.router.Explain(t.Context(), chatRequest(text, false))
 		return err == nil && d.Winner().CachedTokens > 1000
-	}, 10*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 	require.NoError(t, r.engines[0].Restart())
 	require.Eventually(t, func() bool {
 		d, err := r.router.Explain(t.Context(), chatRequest(text, false))
 		return err == nil && d.Winner().CachedTokens == 0
-	}, 20*time.Second, time.Millisecond, "the new engine holds nothing")
+	}, 30*time.Second, time.Millisecond, "the new engine holds nothing")
 	r.waitTrust(kvcache.Exact)
 	require.Equal(t, http.StatusOK, r.post("/v1/chat/completions", chatBody(text, false)).status)
 	r.idle()

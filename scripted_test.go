@@ -56,6 +56,7 @@ func newScripted(t *testing.T, c rigConfig, workers ...worker) *rig {
 	}
 	o := fleet.Options{
 		Discoverer: fleet.Static(described...), ProbeInterval: 50 * time.Millisecond, ScrapeInterval: -1,
+		ProbeTimeout: wait, // a busy test machine must not look like sick engines
 	}
 	if c.probes > 0 {
 		o.ProbeInterval = c.probes

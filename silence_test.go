@@ -53,5 +53,5 @@ func TestASilentEventStreamRaisesTheAlarm(t *testing.T) {
 		r.observed.nextOutcome(t, n)
 		d, err := r.router.Explain(t.Context(), chatRequest("x", false))
 		return err == nil && !strings.Contains(strings.Join(d.Degradations, "; "), "publishes no KV events")
-	}, 10*time.Second, 10*time.Millisecond)
+	}, 30*time.Second, 10*time.Millisecond)
 }

@@ -46,7 +46,7 @@ func TestTiersAreWeighed(t *testing.T) {
 			require.EqualValues(t, before.CachedBlocks, before.CachedTiers[kvcache.TierGPU])
 
 			require.Positive(t, r.engines[0].Offload(0, c.medium))
-			require.Eventually(t, func() bool { return look().CachedTiers[c.tier] > 0 }, wait, tick)
+			require.Eventually(t, func() bool { return int(look().CachedTiers[c.tier]) == before.CachedBlocks }, wait, tick)
 			after := look()
 			require.Equal(t, before.CachedTokens, after.CachedTokens, "the engine will report them all")
 			require.EqualValues(t, before.CachedBlocks, after.CachedTiers[c.tier])

@@ -215,7 +215,7 @@ func TestCancelAtEveryStageReleases(t *testing.T) {
 				_, err := r.try(ctx, "/v1/chat/completions", chatBody("hello", true))
 				done <- err
 			}()
-			require.Eventually(t, func() bool { return r.router.InFlight() == 1 }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return r.router.InFlight() == 1 }, 30*time.Second, time.Millisecond)
 			cancel()
 			require.Error(t, <-done)
 			o := r.observed.nextOutcome(t, 0)
@@ -230,7 +230,8 @@ func TestASilentWorkerIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for _, at := range []fleettest.HangPoint{fleettest.HangBeforeHeaders, fleettest.HangBeforeFirstToken} {
 		r := newRig(t, rigConfig{
-			engines: 2, transport: kvsteer.TransportOptions{FirstByteTimeout: 2 * time.Second},
+			// Time enough for the other one on a slow machine.
+			engines: 2, transport: kvsteer.TransportOptions{FirstByteTimeout: 5 * time.Second},
 			// A held Selection is not a forgotten one.
 			options: []kvsteer.Option{kvsteer.WithMaxIdle(500 * time.Millisecond)},
 		})

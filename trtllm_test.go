@@ -59,7 +59,7 @@ func (r *rig) cachedAt(worker, text string, ok func(cached int) bool) {
 			}
 		}
 		return ok(last)
-	}, 20*time.Second, 5*time.Millisecond, "cached tokens on %s", worker)
+	}, 30*time.Second, 5*time.Millisecond, "cached tokens on %s", worker)
 }
 
 func TestTensorRTLLM(t *testing.T) {
@@ -122,7 +122,7 @@ func TestTensorRTLLMRanks(t *testing.T) {
 		require.Eventually(t, func() bool {
 			d, err := r.router.Explain(t.Context(), chatRequest(text, false))
 			return err == nil && d.Winner().Candidate.Rank == rank && d.Winner().CachedTokens > 900
-		}, 20*time.Second, 5*time.Millisecond)
+		}, 30*time.Second, 5*time.Millisecond)
 	}
 	require.Greater(t, len(seen), 1, "more than one rank had something to tell")
 }
@@ -180,7 +180,7 @@ func TestTensorRTLLMReportsCachedTokens(t *testing.T) {
 			require.Equal(t, http.StatusOK, r.post(c.path, c.body).status)
 			o := r.observed.nextOutcome(t, n)
 			return o.Usage.CachedKnown && o.Usage.CacheRead >= 1472 && o.Usage.CacheRead == o.CachedPredicted
-		}, 20*time.Second, 5*time.Millisecond, "case %d", i)
+		}, 30*time.Second, 5*time.Millisecond, "case %d", i)
 	}
 	r.idle()
 }

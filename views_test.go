@@ -103,7 +103,7 @@ func TestViewsHaveTheirOwnCache(t *testing.T) {
 			}
 		}
 		return d.Winner().Name == served
-	}, 10*time.Second, 5*time.Millisecond, "it is cached where it was computed, and there only")
+	}, 30*time.Second, 5*time.Millisecond, "it is cached where it was computed, and there only")
 }
 
 func TestPoolsKeepApart(t *testing.T) {

@@ -30,7 +30,7 @@ func TestFakeEngines(t *testing.T) {
 			})
 			ready(t, f)
 			m := f.Snapshot().Member("w")
-			require.Eventually(t, func() bool { return m.Load() != nil }, 10*time.Second, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return m.Load() != nil }, 30*time.Second, 5*time.Millisecond)
 			assert.Equal(t, c.want, m.Engine())
 			assert.Equal(t, 32, m.BlockSize())
 			assert.Len(t, m.Load().Ranks, 2)
@@ -43,7 +43,7 @@ func TestFakeEngines(t *testing.T) {
 			assert.Empty(t, m.Health().Problems)
 
 			require.NoError(t, e.Kill())
-			require.Eventually(t, func() bool { return !m.Healthy() }, 10*time.Second, 5*time.Millisecond)
+			require.Eventually(t, func() bool { return !m.Healthy() }, 30*time.Second, 5*time.Millisecond)
 			assert.Same(t, m, f.Snapshot().Member("w"), "down is not gone")
 			require.NoError(t, e.Revive())
 			ready(t, f)

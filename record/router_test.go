@@ -60,7 +60,7 @@ func TestCanary(t *testing.T) {
 	require.NoError(t, err)
 	router, err := kvsteer.New(kvsteer.WithFleet(f), kvsteer.WithEvents(hub), kvsteer.WithHooks(rec), kvsteer.WithPolicy(asks{}))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return f.Snapshot().Routable() == 2 }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return f.Snapshot().Routable() == 2 }, 30*time.Second, time.Millisecond)
 	transport := kvsteer.NewTransport(router, kvsteer.TransportOptions{})
 	gateway := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite: func(*httputil.ProxyRequest) {}, Transport: transport, ErrorHandler: kvsteer.WriteError,

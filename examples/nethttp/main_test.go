@@ -30,7 +30,7 @@ func TestStopsInOrder(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, c) }()
-	require.Eventually(t, func() bool { return status(c, "/healthz") == http.StatusOK }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return status(c, "/healthz") == http.StatusOK }, 30*time.Second, 5*time.Millisecond)
 
 	engine.Faults().Hang(fleettest.HangMidStream)
 	body := `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`
@@ -41,7 +41,7 @@ func TestStopsInOrder(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, status(c, "/healthz"))
 	require.Equal(t, http.StatusServiceUnavailable, status(c, "/health"))
 	require.Equal(t, http.StatusOK, status(c, "/v1/models"), "not ready is not gone")
-	require.Eventually(t, func() bool { return status(c, "/healthz") == 0 }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return status(c, "/healthz") == 0 }, 30*time.Second, 5*time.Millisecond)
 	engine.Faults().Clear()
 	text, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
@@ -98,7 +98,7 @@ func TestFilesOfAnotherModel(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, c) }()
-	require.Eventually(t, func() bool { return status(c, "/healthz") == http.StatusOK }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return status(c, "/healthz") == http.StatusOK }, 30*time.Second, 5*time.Millisecond)
 	require.Eventually(t, func() bool {
 		resp, err := http.Post("http://"+c.listen+"/v1/completions", "application/json", strings.NewReader(`{"model":"m","prompt":"hi there"}`))
 		require.NoError(t, err)
@@ -106,7 +106,7 @@ func TestFilesOfAnotherModel(t *testing.T) {
 		log, err := os.ReadFile(c.record)
 		require.NoError(t, err)
 		return resp.StatusCode == http.StatusOK && strings.Contains(string(log), "not from local: ids differ from the engine's")
-	}, 20*time.Second, 5*time.Millisecond)
+	}, 30*time.Second, 5*time.Millisecond)
 	stop()
 	require.NoError(t, <-ended)
 	http.DefaultClient.CloseIdleConnections()

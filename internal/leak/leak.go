@@ -13,7 +13,7 @@ const (
 	// patience bounds the wait for goroutines that are ending. Close has
 	// returned by then, so an honest one needs microseconds; the rest is for a
 	// race-instrumented test on a busy machine.
-	patience = 5 * time.Second
+	patience = 30 * time.Second
 	// firstPause doubles up to maxPause between two looks.
 	firstPause = 100 * time.Microsecond
 	maxPause   = 50 * time.Millisecond

@@ -454,7 +454,7 @@ func TestServicesHeedTheirDeadline(t *testing.T) {
 	var out Result
 	require.ErrorIs(t, set.Classify(t.Context(), conversation("text"), &out), ErrDeadline)
 	require.Equal(t, policy.TagUnknown, out.State("x"))
-	require.Eventually(t, func() bool { return set.members[0].underWay.Load() == 0 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return set.members[0].underWay.Load() == 0 }, 30*time.Second, time.Millisecond)
 }
 
 var errTest = errors.New("test")

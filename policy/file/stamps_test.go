@@ -54,10 +54,10 @@ func TestOldStampsHideNothing(t *testing.T) {
 			require.Eventually(t, func() bool {
 				st := s.Status()
 				return st.Loads == c.loads && (st.Err != nil) == (c.err != nil)
-			}, 20*time.Second, time.Millisecond)
+			}, 30*time.Second, time.Millisecond)
 			require.ErrorIs(t, s.Status().Err, c.err)
 			write(t, filepath.Join(dir, "a.yaml"), document("a", "last"))
-			require.Eventually(t, func() bool { return s.Status().Loads == c.loads+1 }, 20*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return s.Status().Loads == c.loads+1 }, 30*time.Second, time.Millisecond)
 			require.NoError(t, s.Status().Err)
 		})
 	}

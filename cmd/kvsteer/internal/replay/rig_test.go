@@ -72,7 +72,7 @@ func (s scene) run(t *testing.T) []byte {
 	}, s.options...)...)
 	require.NoError(t, err)
 	defer router.Close()
-	require.Eventually(t, func() bool { return f.Snapshot().Routable() == len(workers) }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return f.Snapshot().Routable() == len(workers) }, 30*time.Second, time.Millisecond)
 
 	rng := rand.New(rand.NewPCG(1, 2))
 	var open []*kvsteer.Selection

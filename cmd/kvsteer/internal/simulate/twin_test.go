@@ -153,7 +153,7 @@ func meet(t *testing.T, seed uint64, roles ...fleet.Role) *twins {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, f.Close()) })
-	require.Eventually(t, func() bool { return f.Snapshot().Routable() == len(roles) }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return f.Snapshot().Routable() == len(roles) }, 30*time.Second, time.Millisecond)
 	w.router, err = kvsteer.New(kvsteer.WithFleet(f), kvsteer.WithSeed(seed), kvsteer.WithTransferRate(twinRate),
 		kvsteer.WithClock(clock))
 	require.NoError(t, err)
