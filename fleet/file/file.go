@@ -4,21 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/internal/watch"
 )
 
 const (
 	defaultInterval = 2 * time.Second
 	defaultMaxBytes = 4 << 20
-	// settled is how old a file's time stamp must be for its contents to be taken
-	// as unchanged without reading: file systems stamp as coarsely as 2 s.
-	settled = 5 * time.Second
 )
 
 // Errors about the file as such. Seen by operators in Fleet.Err: the path is
@@ -76,12 +70,12 @@ func (d *Discoverer) Discover(ctx context.Context, set func([]fleet.Worker) erro
 	defer ticker.Stop()
 	var good, bad look
 	for first := true; ; first = false {
-		if first || !good.unchanged(d.Path, d.now()) {
+		if first || !good.known || !good.file.Unchanged(good.at, d.now()) {
 			seen, err := d.load(good, set)
 			switch {
 			case err == nil:
 				good, bad = seen, look{}
-			case first || bad.known && bad.sum == seen.sum && bad.size == seen.size:
+			case first || bad.known && bad.file.Same(&seen.file):
 				return err
 			default:
 				bad = seen
@@ -110,12 +104,14 @@ func (d *Discoverer) load(good look, set func([]fleet.Worker) error) (look, erro
 	if limit == 0 {
 		limit = defaultMaxBytes
 	}
-	data, info, err := read(d.Path, limit)
+	file, err := watch.Read(d.Path, limit, wrap())
 	if err != nil {
 		return look{}, err
 	}
-	seen := look{known: true, info: info, size: int64(len(data)), sum: xxhash.Sum64(data), at: d.now()}
-	if good.known && good.sum == seen.sum && good.size == seen.size {
+	data := file.Data
+	file.Data = nil // only the sum is compared
+	seen := look{known: true, file: file, at: d.now()}
+	if good.known && good.file.Same(&file) {
 		return seen, nil
 	}
 	workers, places, err := parse(data)
@@ -135,59 +131,21 @@ func (d *Discoverer) load(good look, set func([]fleet.Worker) error) (look, erro
 // look is what was seen of the file at one time.
 type look struct {
 	known bool
-	info  os.FileInfo
-	size  int64
-	sum   uint64
+	file  watch.File
 	at    time.Time
 }
 
-// unchanged reports whether the file is surely the one that was looked at: the
-// same file, by identity, size and time stamp, and a stamp old enough that a
-// later write would have changed it.
-func (l *look) unchanged(path string, now time.Time) bool {
-	if !l.known {
-		return false
-	}
-	info, err := os.Stat(path)
-	return err == nil && os.SameFile(info, l.info) && info.Size() == l.info.Size() &&
-		info.ModTime().Equal(l.info.ModTime()) && l.at.Sub(info.ModTime()) > settled && !now.Before(l.at)
-}
-
-// read reads at most limit bytes.
-func read(path string, limit int64) (data []byte, info os.FileInfo, err error) {
-	// Asked before opening, because opening a named pipe waits for a writer.
-	if info, err = os.Stat(path); err != nil {
-		return nil, nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%w: %s", ErrNotRegular, path)
-	}
-	f, err := os.Open(path) //nolint:gosec // which file is the caller's choice
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	// Of the open file, so that it is of the bytes that are read.
-	if info, err = f.Stat(); err != nil {
-		return nil, nil, err
-	}
-	data, err = io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, nil, err
-	}
-	if int64(len(data)) > limit {
-		return nil, nil, fmt.Errorf("%w: %s is longer than %d bytes; correct the path or raise MaxBytes", ErrTooLarge, path, limit)
-	}
-	return data, info, nil
+func wrap() watch.Errors {
+	return watch.Errors{TooLarge: ErrTooLarge, NotRegular: ErrNotRegular, Advice: "correct the path or raise MaxBytes"}
 }
 
 // Load reads the workers of a file once and checks them as a Fleet would.
 func Load(path string) ([]fleet.Worker, error) {
-	data, _, err := read(path, defaultMaxBytes)
+	file, err := watch.Read(path, defaultMaxBytes, wrap())
 	if err != nil {
 		return nil, err
 	}
-	workers, places, err := parse(data)
+	workers, places, err := parse(file.Data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -1,7 +1,7 @@
 package file
 
 import (
-	"context"
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,10 +10,20 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kvsteer/kvsteer/internal/watch"
 	"github.com/kvsteer/kvsteer/policy"
 )
 
 const defaultInterval = time.Second
+
+// Errors about files as such. Seen by operators in Status and Open: the path is
+// probably wrong.
+var (
+	// ErrTooLarge: a file, or all together, or a directory is larger than policies are.
+	ErrTooLarge = errors.New("policy/file: too large")
+	// ErrNotRegular: a path is a pipe or a device.
+	ErrNotRegular = errors.New("policy/file: neither a file nor a directory; correct the path")
+)
 
 // ErrNoPolicy: the files hold no policy. Seen by operators in Status and Open: the
 // path is probably wrong, or the file half written. To have no policy, don't open any.
@@ -44,20 +54,11 @@ type Options struct {
 // Source is a policy that is what its files say. It is safe for concurrent use.
 type Source struct {
 	opts  Options
-	paths []string
+	files *watch.Files
 	set   atomic.Pointer[policy.Set]
-
-	looking sync.Mutex // held for a whole look, hooks included
-	good    look       // what made the Set
-	bad     look       // what was reported
-	last    look       // what was seen last
-	acted   bool       // on last: what was seen once only is looked at again, whatever its stamps
 
 	mu     sync.Mutex
 	status Status
-
-	stop func()
-	done chan struct{}
 }
 
 var _ policy.Source = (*Source)(nil)
@@ -100,18 +101,17 @@ func Open(path string, opts Options) (*Source, error) {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	opts.Check.Together = true
-	s := &Source{opts: opts, paths: append([]string{path}, opts.Also...), done: make(chan struct{})}
-	seen, err := s.read()
-	if err == nil {
-		err = s.load(&seen)
-	}
+	s := &Source{opts: opts}
+	var err error
+	s.files, err = watch.Open(watch.Options{
+		Paths: append([]string{path}, opts.Also...), Interval: opts.Interval, Now: opts.Now,
+		MaxFileBytes: policy.MaxFileBytes,
+		Errors:       watch.Errors{TooLarge: ErrTooLarge, NotRegular: ErrNotRegular, Advice: "correct the path or split it"},
+		Load:         s.load, Failed: s.report, Restored: s.restored,
+	})
 	if err != nil {
 		return nil, err
 	}
-	s.last, s.acted = seen, true
-	ctx, stop := context.WithCancel(context.Background())
-	s.stop = stop
-	go s.follow(ctx)
 	return s, nil
 }
 
@@ -136,105 +136,51 @@ func (s *Source) Status() Status {
 // Close ends following and waits until no hook runs. What is in force stays so.
 // Further calls do nothing; the error is always nil.
 func (s *Source) Close() error {
-	s.stop()
-	<-s.done
+	s.files.Close()
 	return nil
-}
-
-func (s *Source) follow(ctx context.Context) {
-	defer close(s.done)
-	ticker := time.NewTicker(s.opts.Interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			s.look()
-		}
-	}
 }
 
 // Reload looks at the files now and takes what they say, without a second look. It
 // returns the error that Status then has. It must not be called by a hook.
-func (s *Source) Reload() error {
-	s.looking.Lock()
-	defer s.looking.Unlock()
-	seen, err := s.read()
-	s.act(&seen, err)
-	s.last, s.acted = seen, true
-	return s.Status().Err
-}
-
-// look looks at the files, and acts on what two looks in a row have seen.
-func (s *Source) look() {
-	s.looking.Lock()
-	defer s.looking.Unlock()
-	if s.acted && s.last.unchanged(s.paths, s.opts.Now()) {
-		return
-	}
-	seen, err := s.read()
-	s.acted = seen.same(&s.last)
-	if s.acted {
-		s.act(&seen, err)
-	}
-	seen.drop()
-	s.last = seen
-}
-
-// act makes of what was seen what is in force, or reports why it can't.
-func (s *Source) act(seen *look, err error) {
-	switch {
-	case seen.same(&s.good):
-		s.bad = look{}
-		s.restored()
-		return
-	case seen.same(&s.bad):
-		return // reported before
-	case err == nil:
-		err = s.load(seen)
-	}
-	if err == nil {
-		s.bad = look{}
-		if s.opts.OnLoad != nil {
-			s.opts.OnLoad(s.set.Load())
-		}
-		return
-	}
-	seen.drop()
-	s.bad = *seen
-	s.report(err)
-}
+func (s *Source) Reload() error { return s.files.Reload() }
 
 // load compiles what was read and puts it in force.
-func (s *Source) load(seen *look) error {
-	set, warnings, err := s.compile(seen)
+func (s *Source) load(files []watch.File) error {
+	set, warnings, err := s.compile(files)
 	if err != nil {
 		return err
 	}
-	seen.drop()
-	s.good = *seen
-	s.set.Store(set)
+	first := s.set.Swap(set) == nil
 
+	names := make([]string, len(files))
+	for i := range files {
+		names[i] = files[i].Path
+	}
 	s.mu.Lock()
 	s.status = Status{
-		Version: set.Version(), Files: seen.names(), Loaded: s.opts.Now(), Loads: s.status.Loads + 1, Warnings: warnings,
+		Version: set.Version(), Files: names, Loaded: s.opts.Now(), Loads: s.status.Loads + 1, Warnings: warnings,
 	}
 	s.mu.Unlock()
 	for _, w := range warnings {
 		s.opts.Logger.Warn("policy", "finding", w.String())
 	}
-	s.opts.Logger.Info("policies are in force", "version", set.Version(), "files", len(seen.files))
+	s.opts.Logger.Info("policies are in force", "version", set.Version(), "files", len(files))
+	if !first && s.opts.OnLoad != nil {
+		s.opts.OnLoad(set)
+	}
 	return nil
 }
 
 // compile makes a Set of all files together.
-func (s *Source) compile(seen *look) (*policy.Set, []policy.Finding, error) {
+func (s *Source) compile(seen []watch.File) (*policy.Set, []policy.Finding, error) {
 	var files []*policy.File
 	var findings []policy.Finding
 	var specs []*policy.Spec
-	for i := range seen.files {
-		f, wrong := policy.Parse(seen.files[i].path, seen.files[i].data)
+	for i := range seen {
+		if len(bytes.TrimSpace(seen[i].Data)) == 0 {
+			return nil, nil, fmt.Errorf("%w: %s is empty", ErrNoPolicy, seen[i].Path) // what a half-written one looks like
+		}
+		f, wrong := policy.Parse(seen[i].Path, seen[i].Data)
 		files, specs, findings = append(files, f), append(specs, f.Specs...), append(findings, wrong...)
 	}
 	check := s.opts.Check
@@ -275,10 +221,7 @@ func (s *Source) report(err error) {
 // restored: the files are again what is in force.
 func (s *Source) restored() {
 	s.mu.Lock()
-	failed := s.status.Err != nil
 	s.status.Err, s.status.Since = nil, time.Time{}
 	s.mu.Unlock()
-	if failed {
-		s.opts.Logger.Info("the policies' files say what is in force again", "version", s.set.Load().Version())
-	}
+	s.opts.Logger.Info("the policies' files say what is in force again", "version", s.set.Load().Version())
 }
