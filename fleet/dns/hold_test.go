@@ -61,7 +61,7 @@ func TestHoldEnds(t *testing.T) {
 	s := newServer(t)
 	s.put("workers.test.", addressesOf("10.0.0.1", "10.0.0.2")...)
 	d := s.discoverer()
-	d.Hold, d.MaxInterval, d.Timeout = 50*time.Millisecond, time.Hour, 20*time.Second
+	d.Hold, d.MaxInterval = 50*time.Millisecond, time.Hour
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	var lists [][]fleet.Worker

@@ -75,7 +75,7 @@ func newServer(t *testing.T) *server {
 func (s *server) discoverer() *dns.Discoverer {
 	return &dns.Discoverer{
 		Name: "workers.test", Port: 8000, Servers: []string{s.addr},
-		MinInterval: 5 * time.Millisecond, Timeout: 50 * time.Millisecond,
+		MinInterval: 5 * time.Millisecond, Timeout: 30 * time.Second,
 	}
 }
 

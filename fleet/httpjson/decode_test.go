@@ -66,7 +66,6 @@ func TestRefusals(t *testing.T) {
 			s := newServer(t, nil)
 			s.answer([]byte(body))
 			d := s.discoverer()
-			d.Timeout = 0
 			err := failure(t, d)
 			require.ErrorContains(t, err, want)
 			require.ErrorContains(t, err, d.URL+": ")
