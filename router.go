@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -310,7 +311,7 @@ func (r *Router) look(s *Selection, ev *evaluation) (saturated bool) {
 // choose evaluates and books, and returns the decision's number, or the place in
 // line if the request has to wait.
 func (r *Router) choose(s *Selection, ev *evaluation, number int) (id uint64, waits *waiter, err *Error) {
-	r.pickMu.Lock()
+	r.lockPick()
 	defer r.pickMu.Unlock()
 	queues := r.queue != nil && number == 1
 	if queues {
@@ -337,6 +338,19 @@ func (r *Router) choose(s *Selection, ev *evaluation, number int) (id uint64, wa
 		return 0, nil, r.nobody(s, ev)
 	}
 	return id, nil, nil
+}
+
+// lockPick locks pickMu. It is held for some microseconds by many: to sleep would
+// take longer than to let others run a few times and look again.
+func (r *Router) lockPick() {
+	const looks = 300
+	for range looks {
+		if r.pickMu.TryLock() {
+			return
+		}
+		runtime.Gosched()
+	}
+	r.pickMu.Lock()
 }
 
 // commit books what was evaluated and returns the decision's number; 0 if the

@@ -303,12 +303,51 @@ func (Default) Evaluate(_ *Request, candidates []Candidate, plan *Plan) {
 		}
 		plan.Order = append(plan.Order, i)
 	}
+	if len(plan.Order) <= few {
+		sortFew(plan.Order, candidates)
+		return
+	}
 	slices.SortFunc(plan.Order, func(a, b int) int {
-		x, y := &candidates[a], &candidates[b]
-		return cmp.Or(
-			cmp.Compare(x.Objective(), y.Objective()),
-			cmp.Compare(x.InFlight, y.InFlight),
-			cmp.Compare(x.Tie, y.Tie),
-		)
+		x, y := standingOf(candidates, a), standingOf(candidates, b)
+		return x.compare(&y)
 	})
+}
+
+// standing is what the default rule compares of a candidate.
+type standing struct {
+	objective time.Duration
+	inFlight  int
+	tie       uint32
+	of        int
+}
+
+func standingOf(candidates []Candidate, i int) standing {
+	c := &candidates[i]
+	return standing{objective: c.Objective(), inFlight: c.InFlight, tie: c.Tie, of: i}
+}
+
+func (s *standing) compare(o *standing) int {
+	if s.objective != o.objective {
+		return cmp.Compare(s.objective, o.objective)
+	}
+	if s.inFlight != o.inFlight {
+		return cmp.Compare(s.inFlight, o.inFlight)
+	}
+	return cmp.Compare(s.tie, o.tie)
+}
+
+// few candidates fit on the stack side by side: candidates themselves are large and
+// far apart, and sorting looks at each of them many times.
+const few = 128
+
+func sortFew(order []int, candidates []Candidate) {
+	var memory [few]standing
+	list := memory[:len(order)]
+	for k, i := range order {
+		list[k] = standingOf(candidates, i)
+	}
+	slices.SortFunc(list, func(a, b standing) int { return a.compare(&b) })
+	for k := range list {
+		order[k] = list[k].of
+	}
 }

@@ -1,7 +1,9 @@
 package policy_test
 
 import (
+	"cmp"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -29,6 +31,36 @@ func TestDefaultOrdersByObjective(t *testing.T) {
 	}
 	require.Equal(t, []string{"warm-idle-too", "warm-idle", "warm", "warm-busy", "cold"}, names)
 	require.Equal(t, []policy.Drop{{Index: 2, Rule: policy.DefaultRule, Condition: "not a local worker"}}, plan.Dropped)
+}
+
+// However many there are, the order is that of objective, requests in flight and tie.
+func TestDefaultOrdersAnyNumber(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int{0, 1, 2, 127, 128, 129, 400} {
+		cands := make([]policy.Candidate, n)
+		for i := range cands {
+			cands[i] = policy.Candidate{
+				PredictedTTFT: time.Duration(r.IntN(4)), Externality: time.Duration(r.IntN(2)),
+				InFlight: r.IntN(3), Tie: r.Uint32(),
+			}
+		}
+		var plan policy.Plan
+		policy.Default{}.Evaluate(&policy.Request{}, cands, &plan)
+
+		seen := make([]bool, n)
+		for place, i := range plan.Order {
+			require.False(t, seen[i])
+			seen[i] = true
+			if place == 0 {
+				continue
+			}
+			a, b := &cands[plan.Order[place-1]], &cands[i]
+			less := cmp.Or(cmp.Compare(a.Objective(), b.Objective()), cmp.Compare(a.InFlight, b.InFlight), cmp.Compare(a.Tie, b.Tie))
+			require.LessOrEqual(t, less, 0, "%d candidates, place %d", n, place)
+		}
+		require.Len(t, plan.Order, n)
+	}
 }
 
 func TestDefaultReusesThePlan(t *testing.T) {
