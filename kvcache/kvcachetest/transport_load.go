@@ -79,7 +79,7 @@ func testSlowConsumer(b *bench) {
 	var received int64
 	next := uint64(0)
 	for {
-		const idle = 300 * time.Millisecond
+		const idle = 2 * time.Second
 		m, err := b.recvErr(c, idle)
 		if errors.Is(err, context.DeadlineExceeded) {
 			break

@@ -11,8 +11,9 @@ import (
 const (
 	buffer   = 8 << 20
 	interval = 100 * time.Millisecond
-	// sign is generous: other tests may hold both cores.
-	sign = time.Second
+	// sign and patience are generous: other tests may hold all cores.
+	sign     = 3 * time.Second
+	patience = 40 * time.Second
 )
 
 func transport() *zmtp.Transport {
@@ -25,6 +26,7 @@ func harness() kvcachetest.TransportHarness {
 		Publisher: func(cfg zmtp.PublisherConfig) (kvcachetest.TransportPublisher, error) { return zmtp.NewPublisher(cfg) },
 		Buffer:    buffer,
 		DeadPeer:  3 * sign,
+		Timeout:   patience,
 	}
 }
 

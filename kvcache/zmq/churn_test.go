@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,10 +21,10 @@ import (
 )
 
 const (
-	patience     = 20 * time.Second
 	churnCycles  = 100
 	churnWarm    = 20
 	churnPayload = 1 << 10
+	churnHistory = 2000 // messages that can be replayed
 	// follows is how many live messages a cycle follows after its replay.
 	follows = 5
 	// churnGrowth is what the resident memory may grow by, in bytes, over all
@@ -43,23 +44,28 @@ func TestChurn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := zmq.NewPublisher(zmq.PublisherConfig{
-				Replay: "tcp://127.0.0.1:0", ReplayTopic: true, History: 2000, HWM: 2000,
+				Replay: "tcp://127.0.0.1:0", ReplayTopic: true, History: churnHistory, HWM: churnHistory,
 			})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, p.Close()) }()
-			stop := publishSteadily(t, p)
+			var seen atomic.Uint64
+			stop := publishSteadily(t, p, &seen)
 			defer stop()
 
 			// next is the number that has not been seen yet.
 			next := uint64(0)
-			for range churnWarm {
+			cycle := func() {
 				next = churn(t, transport, p.Endpoint(), next)
+				seen.Store(next)
+			}
+			for range churnWarm {
+				cycle()
 			}
 			memory, threads := process(t)
 			missed := 0
 			for range churnCycles {
 				before := next
-				next = churn(t, transport, p.Endpoint(), next)
+				cycle()
 				if next > before+follows {
 					missed++
 				}
@@ -116,8 +122,10 @@ func checkPayload(t *testing.T, m follow.Message) {
 	require.Equal(t, m.Seq, binary.BigEndian.Uint64(m.Payload))
 }
 
-// publishSteadily publishes about a thousand messages a second until stopped.
-func publishSteadily(t *testing.T, p *zmq.Publisher) (stop func()) {
+// publishSteadily publishes about a thousand messages a second until stopped, and
+// fewer while a slow machine keeps the subscriber from what will soon leave the
+// history.
+func publishSteadily(t *testing.T, p *zmq.Publisher, seen *atomic.Uint64) (stop func()) {
 	t.Helper()
 	done, quit := make(chan error, 1), make(chan struct{})
 	go func() {
@@ -125,11 +133,17 @@ func publishSteadily(t *testing.T, p *zmq.Publisher) (stop func()) {
 		defer tick.Stop()
 		payload := make([]byte, churnPayload)
 		for seq := uint64(0); ; seq++ {
-			select {
-			case <-quit:
-				done <- nil
-				return
-			case <-tick.C:
+			ticks := 1
+			if seq > seen.Load()+churnHistory/2 {
+				ticks = 50
+			}
+			for range ticks {
+				select {
+				case <-quit:
+					done <- nil
+					return
+				case <-tick.C:
+				}
 			}
 			binary.BigEndian.PutUint64(payload, seq)
 			if _, err := p.Publish("kv", payload); err != nil {

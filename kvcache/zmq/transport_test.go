@@ -15,10 +15,10 @@ import (
 const (
 	buffer   = 8 << 20
 	interval = 100 * time.Millisecond
-	// sign is generous: other tests may hold both cores.
-	sign = time.Second
-	// handshake leaves time for several tries within what the suite allows: the
-	// default of 5 s leaves it for one.
+	// sign and patience are generous: other tests may hold all cores.
+	sign     = 3 * time.Second
+	patience = 40 * time.Second
+	// handshake leaves time for many tries within patience.
 	handshake = 2 * time.Second
 )
 
@@ -57,6 +57,7 @@ func TestTransport(t *testing.T) {
 				Publisher: c.publisher,
 				Buffer:    buffer,
 				DeadPeer:  c.deadPeer,
+				Timeout:   patience,
 			})
 		})
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/kvsteer/kvsteer/kvcache/zmtp"
 )
 
-const patience = 20 * time.Second
+const patience = 40 * time.Second
 
 // applied is an index that only remembers which hashes were stored.
 type applied struct {

@@ -78,7 +78,7 @@ func TestFollowerWithoutReplay(t *testing.T) {
 				Transport: &zmtp.Transport{}, Endpoint: ep, Index: &index,
 				Owner:         func(int) (kvcache.Owner, bool) { return kvcache.Owner{}, true },
 				Decoder:       onePerByte{},
-				ReplayTimeout: 100 * time.Millisecond,
+				ReplayTimeout: 2 * time.Second,
 			})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, f.Close()) }()

@@ -13,7 +13,7 @@ import (
 	"github.com/kvsteer/kvsteer/kvcache/follow"
 )
 
-const patience = 10 * time.Second
+const patience = 40 * time.Second
 
 func publish(t *testing.T, cfg PublisherConfig) *Publisher {
 	t.Helper()
