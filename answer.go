@@ -75,13 +75,16 @@ func (s *Selection) Answer(status int, h http.Header) *Answer {
 		return a
 	}
 	a.member = member
-	if a.failure && status != http.StatusTooManyRequests { // which is no sign of ill health
-		member.ReportFailure(cause)
+	if a.failure {
+		s.blame(context.Background(), cause)
 	}
 	return a
 }
 
 func newAnswer(sel *Selection, kind answerKind, cause error) *Answer {
+	if kind != eventAnswer {
+		sel.Unseen()
+	}
 	a := &Answer{sel: sel, kind: kind, cause: cause}
 	a.reader.WantIDs, _ = sel.parsed.object.Value("return_token_ids").Bool()
 	a.reader.WantResponse = sel.parsed.api == Responses
@@ -98,7 +101,7 @@ func answerKindOf(status int, h http.Header) answerKind {
 	switch mediaType(h) {
 	case contentEventStream:
 		return eventAnswer
-	case "application/json":
+	case contentJSON:
 		return jsonAnswer
 	default:
 		return plainAnswer

@@ -221,15 +221,7 @@ func (r *Router) book(s *Selection, ev *evaluation, number int) {
 	}
 	at := a.computes()
 	r.index.Book(at.owner, r.booked(s, at.keys, at.owner), r.expectedFor(at, ev.Candidates[i].PredictedTTFT))
-	if !s.parsed.stream {
-		// Nobody will see its first token; without a guess its prefill would weigh on
-		// the worker until the whole answer is there.
-		booking := a.booking
-		a.assumed = time.AfterFunc(twice(ev.Candidates[i].PredictedTTFT), func() {
-			booking.FirstToken()
-			r.freed()
-		})
-	}
+	s.assume(&a, ev.Candidates[i].PredictedTTFT)
 	s.attempt = a
 }
 

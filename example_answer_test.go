@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/fleet"
@@ -82,4 +83,79 @@ func ExampleSelection_Answer() {
 	err = send(&client, []byte(`{"model":"m","stream":true,"messages":[{"role":"user","content":"Hello"}]}`))
 	fmt.Println(err, strings.Contains(client.String(), "[DONE]"), router.InFlight())
 	// Output: <nil> true 0
+}
+
+// A gateway that sends by itself goes on to the next worker while nothing has reached its
+// client, and the fleet hears of the failure.
+func ExampleSelection_Next() {
+	var started []*fleettest.Engine
+	var described []fleet.Worker
+	for _, name := range []string{"gpu-0", "gpu-1"} {
+		engine, err := fleettest.Start(fleettest.Config{Name: name, Model: "m", Speed: 1000})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer engine.Close() //nolint:gocritic // two of them
+		started, described = append(started, engine), append(described, engine.Worker())
+	}
+	workers, err := fleet.New(fleet.Options{Discoverer: fleet.Static(described...)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer workers.Close()
+	router, err := kvsteer.New(kvsteer.WithFleet(workers))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer router.Close()
+	ctx := context.Background()
+	for workers.Snapshot().Routable() < len(described) {
+		time.Sleep(time.Millisecond)
+	}
+
+	sel, err := router.Select(ctx, &kvsteer.Request{
+		API: kvsteer.ChatCompletions, Body: []byte(`{"model":"m","messages":[{"role":"user","content":"Hello"}]}`),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer sel.Abort(nil)
+	for _, engine := range started {
+		if engine.Name() == sel.Target().Worker {
+			engine.Faults().Fail(1, http.StatusServiceUnavailable, 0)
+		}
+	}
+	for {
+		resp, cause := sendOnce(ctx, sel.Target(), sel.Body())
+		if cause == nil {
+			_ = resp.Body.Close() // here Selection.Answer would read it
+			if resp.StatusCode < http.StatusInternalServerError && resp.StatusCode != http.StatusTooManyRequests {
+				break
+			}
+			cause = kvsteer.StatusError(resp.StatusCode)
+		}
+		fmt.Println(cause)
+		if err := sel.Next(ctx, cause); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	fmt.Println("answered at attempt", sel.Decision().Attempt)
+	// Output:
+	// the worker answered Service Unavailable
+	// answered at attempt 2
+}
+
+func sendOnce(ctx context.Context, to kvsteer.Target, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.URL.String()+kvsteer.ChatCompletions.Path(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(req.Header, to.Header)
+	req.Header.Set("Content-Type", "application/json")
+	return http.DefaultClient.Do(req)
 }

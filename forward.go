@@ -42,9 +42,7 @@ func DefaultForward(r *http.Request) bool {
 // to the next one while nothing can have happened yet.
 func (t *Transport) byLoad(req *http.Request) (*http.Response, error) {
 	f := &Forward{HTTP: req, Allow: t.forward, Describe: t.describe}
-	if n := req.ContentLength; n > 0 && n <= t.router.opts.maxBody && t.forward(req) {
-		// An engine may answer before it has read everything, and a server closes
-		// the body it is reading from as soon as it answers: have it whole.
+	if t.wantsBody(req) && t.forward(req) {
 		body, err := t.readBody(req)
 		if err != nil {
 			return nil, err
@@ -85,9 +83,25 @@ func (t *Transport) byLoad(req *http.Request) (*http.Response, error) {
 	}
 }
 
+// wantsBody reports whether the body of a request that is forwarded is read first: JSON
+// always, because the model that it names narrows the choice, and other bodies of a
+// length that may be. An engine may answer before it has read everything, and a server
+// closes the body it is reading from as soon as it answers: better have it whole.
+func (t *Transport) wantsBody(req *http.Request) bool {
+	n := req.ContentLength
+	switch {
+	case req.Body == nil || req.Body == http.NoBody:
+		return false
+	case n > 0 && n <= t.router.opts.maxBody:
+		return true
+	default:
+		return mediaType(req.Header) == contentJSON && req.Header.Get("Upgrade") == ""
+	}
+}
+
 // modelIn reads the model that a JSON body names, "" if it names none.
 func modelIn(h http.Header, body []byte) string {
-	if mediaType(h) != "application/json" {
+	if mediaType(h) != contentJSON {
 		return ""
 	}
 	o, err := jsonscan.Parse(body, 0)
@@ -183,17 +197,25 @@ func (p *Placement) mayUse(m *fleet.Member) bool {
 	return (len(p.among) == 0 || named(m, p.among)) && !p.asked.elsewhere(m)
 }
 
+func (p *Placement) usable(members []*fleet.Member) []*fleet.Member {
+	return slices.DeleteFunc(slices.Clone(members), func(m *fleet.Member) bool { return !p.mayUse(m) })
+}
+
 // bookLeastLoaded books the request on the least loaded worker that takes
-// requests and was not tried. A model that the fleet knows narrows the choice to
-// those that serve it, and so does the policy if it is to be asked. Looking and booking
-// are one step, as for a prompt.
+// requests and was not tried. A model that the body names narrows the choice to those
+// that serve it, and so does the policy if it is to be asked. Looking and booking are one
+// step, as for a prompt.
 func (r *Router) bookLeastLoaded(p *Placement) (*fleet.Member, *fleet.Booking, *Error) {
 	snap := r.fleet.Snapshot()
-	members := snap.Serving(p.model)
-	if len(members) == 0 {
-		members = snap.Members()
+	members := p.usable(snap.Serving(p.model))
+	if len(members) == 0 && p.model != "" {
+		if refused := p.asked.unservable(snap); refused.Code == CodeUnknownModel {
+			return nil, nil, refused
+		}
 	}
-	members = slices.DeleteFunc(slices.Clone(members), func(m *fleet.Member) bool { return !p.mayUse(m) })
+	if len(snap.Serving(p.model)) == 0 { // some of which it is not known may serve it
+		members = p.usable(snap.Members())
+	}
 	r.pickMu.Lock()
 	defer r.pickMu.Unlock()
 	if p.brings {

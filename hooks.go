@@ -72,6 +72,13 @@ type HookReap interface {
 type Outcome struct {
 	// Decision is that of the last attempt.
 	Decision *Decision
+	// Served is the worker that the request was at in the end: that of the Decision, unless
+	// it was Moved.
+	Served Target
+	// Moved is set when a proxy in front went to another worker than the Decision's (see
+	// [Selection.Moved]): Served, TTFT and Usage are of that one. Served is zero if the
+	// fleet does not know it.
+	Moved bool
 	// TTFT is the time from the last attempt's start to its first token, 0 if
 	// there was none or the caller did not report it.
 	TTFT time.Duration

@@ -33,9 +33,11 @@ func itemOf(m *fleet.ServedModel) modelItem {
 	return item
 }
 
-// models answers GET /v1/models with the union of what the fleet serves.
+// models answers GET /v1/models with the union of what the fleet serves, as far as the
+// request may have it.
 func (t *Transport) models(req *http.Request) (*http.Response, error) {
-	served := t.router.fleet.Snapshot().Models()
+	s := t.router.question(&Forward{HTTP: req, Describe: t.describe}, "")
+	served := s.served(t.router.fleet.Snapshot())
 	list := modelList{Object: "list", Data: make([]modelItem, 0, len(served))}
 	for i := range served {
 		list.Data = append(list.Data, itemOf(&served[i]))
@@ -46,13 +48,39 @@ func (t *Transport) models(req *http.Request) (*http.Response, error) {
 // model answers GET /v1/models/{name}; a worker knows only its own.
 func (t *Transport) model(req *http.Request, name string) (*http.Response, error) {
 	snap := t.router.fleet.Snapshot()
-	served := snap.Models()
+	s := t.router.question(&Forward{HTTP: req, Describe: t.describe}, name)
+	served := s.served(snap)
 	for i := range served {
 		if served[i].Name == name {
 			return answerJSON(req, itemOf(&served[i]))
 		}
 	}
-	return nil, unservable(name, snap)
+	return nil, s.unservable(snap)
+}
+
+// served are the models of the workers that the request may go to, by name.
+func (s *Selection) served(snap *fleet.Snapshot) []fleet.ServedModel {
+	all := snap.Models()
+	if !s.narrowed() {
+		return all
+	}
+	var out []fleet.ServedModel
+	for i := range all {
+		members := s.pooled(snap.Serving(all[i].Name))
+		if len(members) == 0 {
+			continue
+		}
+		one := fleet.ServedModel{Model: all[i].Model, Members: len(members)}
+		one.MaxModelLen = 0
+		for _, m := range members {
+			one.MaxModelLen = max(one.MaxModelLen, m.MaxModelLen(one.Name))
+			if m.Routable() {
+				one.Routable++
+			}
+		}
+		out = append(out, one)
+	}
+	return out
 }
 
 func answerJSON(req *http.Request, v any) (*http.Response, error) {
@@ -63,7 +91,7 @@ func answerJSON(req *http.Request, v any) (*http.Response, error) {
 	return &http.Response{
 		StatusCode: http.StatusOK, Status: "200 OK", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: http.Header{
-			"Content-Type":   {"application/json"},
+			"Content-Type":   {contentJSON},
 			"Content-Length": {strconv.Itoa(len(body))},
 		},
 		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: req,

@@ -53,6 +53,7 @@ func (s *Selection) move(address string) (was *fleet.Member, known bool) {
 		r.rebook(s, m)
 		return was, true
 	}
+	a.astray = true
 	return nil, false
 }
 
@@ -64,7 +65,7 @@ func (r *Router) rebook(s *Selection, m *fleet.Member) {
 	if rank >= m.Ranks() {
 		rank = 0
 	}
-	a.relay, a.moved = nil, true
+	a.relay, a.assumed, a.moved, a.blamed = nil, nil, true, false
 	a.member, a.rank, a.target, a.owner, a.cached = m, rank, targetOf(m, rank, a.target.Model), home.owner(rank), 0
 	a.inferred = r.index.Standing(a.owner).Trust <= kvcache.Approximate
 	for i := range s.views {
@@ -76,4 +77,5 @@ func (r *Router) rebook(s *Selection, m *fleet.Member) {
 	a.booking = m.Begin(rank, fleet.Work{
 		PrefillTokens: a.prompt, PrefillPairs: int64(AttentionPairs(a.prompt, 0)), PromptTokens: a.prompt,
 	})
+	s.assume(a, s.foretold(a))
 }

@@ -1,6 +1,7 @@
 package kvsteer
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -89,9 +90,9 @@ func (p *Placement) Target() Target {
 	return Target{Worker: p.member.Name(), Instance: p.member.ID(), URL: p.member.URL()}
 }
 
-// Next gives up the worker because of cause, which is reported, and books the request on
-// another one, never one that was tried before. The error is a [CodeUpstream]: nothing is
-// booked any more. Whether a request may be sent twice is for the gateway to know.
+// Next gives up the worker because of cause, which is reported as in [Selection.Next], and
+// books the request on another one, never one that was tried before. The error is a
+// [CodeUpstream]: nothing is booked any more. Whether a request may be sent twice is for the gateway to know.
 func (p *Placement) Next(cause error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,7 +102,9 @@ func (p *Placement) Next(cause error) error {
 	if p.booking != nil {
 		p.booking.End()
 	}
-	p.member.ReportFailure(cause)
+	if atFault(context.Background(), cause) {
+		p.member.ReportFailure(cause)
+	}
 	last := p.member
 	p.tried = append(p.tried, last)
 	if len(p.tried) >= p.router.opts.maxAttempts {
@@ -118,8 +121,8 @@ func (p *Placement) Next(cause error) error {
 // Answered says that the worker answered with a status. Bad ones count against its
 // health.
 func (p *Placement) Answered(status int) {
-	if retryable(status) && status != http.StatusTooManyRequests {
-		p.blame(&statusError{status: status})
+	if cause := StatusError(status); atFault(context.Background(), cause) {
+		p.blame(cause)
 	}
 }
 

@@ -38,7 +38,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 		secs := int64(math.Ceil(e.RetryAfter.Seconds()))
 		w.Header().Set("Retry-After", strconv.FormatInt(secs, 10))
 	}
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", contentJSON)
 	w.WriteHeader(status)
 	// The client may be gone; there is nobody left to tell.
 	_ = json.NewEncoder(w).Encode(errorBody(r.URL.Path, e.Code, message))

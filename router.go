@@ -193,22 +193,6 @@ func (r *Router) prepare(ctx context.Context, req *Request) (*Selection, error) 
 	return s, nil
 }
 
-// unservable says why a model has no worker: unknown to the fleet, or, while
-// there are no workers or they have yet to report what they serve, not known yet.
-func unservable(model string, snap *fleet.Snapshot) *Error {
-	if snap.Pending() > 0 || len(snap.Members()) == 0 {
-		return &Error{
-			Code: CodeNoCandidates, RetryAfter: retrySoon, Err: ailing(snap.Members()),
-			Message: "no healthy worker is known to serve the model " + quote(model) + " yet",
-		}
-	}
-	served := make([]string, 0, len(snap.Models()))
-	for _, m := range snap.Models() {
-		served = append(served, m.Name)
-	}
-	return unknownModel(model, served)
-}
-
 // ailing says what is wrong with workers that can't take requests, a few of them.
 // It is for the operator: WriteError does not show it to clients.
 func ailing(members []*fleet.Member) error {

@@ -61,6 +61,7 @@ type Selection struct {
 	waits   bool // in the router's line, under pickMu
 	lost    bool // no worker is known to have what the request goes on from
 	asked   bool // under mu: usage was asked for on our own account
+	unseen  bool // under mu: nobody sees the first token of the stream
 	began   time.Time
 
 	// touched is the last sign of life, Unix nanoseconds; prev and next link the
@@ -90,6 +91,8 @@ type attempt struct {
 	// otherwise: it goes another way than was predicted, and tells nothing about that.
 	otherwise bool
 	moved     bool // by a proxy, to a worker for which nothing was predicted
+	astray    bool // by a proxy, to one that the fleet does not know
+	blamed    bool // the fleet was told that its worker failed
 	ttft      time.Duration
 	// cancel ends the request on its way to the worker, for a Transport whose
 	// caller forgot it; nil if somebody else sends.
@@ -284,6 +287,9 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 		Decision: d, TTFT: a.ttft, Duration: r.opts.now().Sub(s.began), Usage: u,
 		CachedPredicted: a.expected(), Err: reason, Reaped: reaped,
 	}
+	if o.Moved = a.moved || a.astray; !a.astray {
+		o.Served = a.target
+	}
 	for _, h := range r.opts.hooks.outcome {
 		h.OnOutcome(o)
 	}
@@ -296,7 +302,16 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 // first token has been seen, when the attempts are used up, or when nobody is
 // left; the Selection is then still the owner's to end. The error is a
 // [CodeUpstream] that wraps cause, or a [CodeCanceled] when ctx has ended.
+//
+// The cause counts against the health of the worker that is given up, unless it is nil,
+// wraps [context.Canceled], is the [StatusError] of a 429, or ctx has ended. An [Answer]
+// that was begun has said so already.
 func (s *Selection) Next(ctx context.Context, cause error) error {
+	s.blame(ctx, cause)
+	return s.advance(ctx, cause)
+}
+
+func (s *Selection) advance(ctx context.Context, cause error) error {
 	if cause == nil {
 		cause = errSuperseded
 	}

@@ -21,8 +21,9 @@ import (
 //
 // The request's URL need only have the path; scheme and host are replaced. The
 // paths of [API] are routed by prompt, GET /v1/models (and below it one model) is
-// answered with the union of what the fleet serves, and any other path goes to
-// the least loaded worker, of those that serve the model if the body names one.
+// answered with the union of what the fleet serves, or what of it Describe leaves, and
+// any other path goes to the least loaded worker, of those that serve the model if the
+// body names one.
 // Errors of the router's own are *Error; [WriteError] answers a client with them.
 // A Transport is safe for concurrent use.
 type Transport struct {
@@ -59,7 +60,8 @@ type TransportOptions struct {
 	// prompt before a worker is chosen: its Tenant, Priority, Session and targets,
 	// from what the gateway has established. It must not change API and Body. It is also
 	// asked about requests without a prompt, which have no API: for their Pool and Among
-	// and, where they bring a body, which the policy is asked about, Tenant, QoS and Tags.
+	// (lists of models too) and, where they bring a body, which the policy is asked about,
+	// Tenant, QoS and Tags.
 	Describe func(r *http.Request, q *Request)
 	// OnDecision, if set, is told of the Decision of each attempt before it is sent,
 	// by the request that it is about, so that the gateway can name the worker in its
@@ -89,6 +91,7 @@ const (
 	headerInternal     = "X-Kvsteer-" // internal headers: stripped from what clients send
 	pathModels         = "/v1/models"
 	contentEventStream = "text/event-stream"
+	contentJSON        = "application/json"
 	// maxPrealloc is how much memory a declared Content-Length is given before any
 	// of the body has come: clients may announce what they never send.
 	maxPrealloc = 1 << 20
@@ -143,7 +146,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return t.models(req)
 	case req.Method == http.MethodGet && strings.HasPrefix(req.URL.Path, pathModels+"/"):
 		closeBody(req)
-		return t.model(req, strings.TrimPrefix(req.URL.Path, pathModels+"/"))
+		return t.model(req, strings.TrimSuffix(strings.TrimPrefix(req.URL.Path, pathModels+"/"), "/"))
 	default:
 		return t.byLoad(req)
 	}
@@ -184,7 +187,7 @@ func (t *Transport) route(req *http.Request, api API) (*http.Response, error) {
 			sel.Abort(left)
 			return nil, &Error{Code: CodeCanceled, Err: left}
 		}
-		nextErr := sel.Next(ctx, cause)
+		nextErr := sel.advance(ctx, cause) // whose fault it was is told already
 		if nextErr == nil {
 			discard(resp)
 			continue
@@ -353,11 +356,6 @@ func (t *Transport) readBody(req *http.Request) ([]byte, error) {
 		return body, nil
 	}
 }
-
-// statusError is why an answered attempt is given up.
-type statusError struct{ status int }
-
-func (e *statusError) Error() string { return "the worker answered " + http.StatusText(e.status) }
 
 // retryable reports whether another worker might answer where this one did not.
 func retryable(status int) bool {

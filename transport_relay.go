@@ -33,7 +33,7 @@ func (t *Transport) prefill(ctx context.Context, req *http.Request, sel *Selecti
 	out.Header.Del("Expect")
 	repeatOnceMore(out.Header)
 	out.Header.Set("Accept-Encoding", "identity")
-	out.Header.Set("Accept", "application/json")
+	out.Header.Set("Accept", contentJSON)
 	maps.Copy(out.Header, target.Header)
 	setBody(out, body)
 	resp, err := t.base.RoundTrip(out)

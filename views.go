@@ -86,19 +86,37 @@ func (s *Selection) models() []string {
 	return p.Models(&req, nil)
 }
 
-// unservable says why there is nobody for a request.
+// unservable says why no worker that the request may go to has its model: nobody serves
+// it, or, while there are none or they have yet to report what they serve, that is not
+// known yet. A pool is asked for as if it were the whole fleet.
 func (s *Selection) unservable(snap *fleet.Snapshot) *Error {
-	if s.narrowed() && len(snap.Serving(s.parsed.model)) > 0 {
-		of := "those that the request is limited to"
-		if pool := s.parsed.hints.pool; pool != "" {
-			of = "the pool " + quote(pool)
-		}
+	members, model := s.pooled(snap.Members()), s.parsed.model
+	of := ""
+	switch pool := s.parsed.hints.pool; {
+	case len(members) == 0 && pool != "":
+		of = "the pool " + quote(pool)
+	case len(s.parsed.hints.among) > 0:
+		of = "those that the request is limited to" // for this time: another may have it
+	default:
+	}
+	if of != "" && len(snap.Serving(model)) > 0 {
 		return &Error{
 			Code: CodeNoCandidates, RetryAfter: retrySoon,
-			Message: "no worker of " + of + " serves the model " + quote(s.parsed.model),
+			Message: "no worker of " + of + " serves the model " + quote(model),
 		}
 	}
-	return unservable(s.parsed.model, snap)
+	unknown := func(m *fleet.Member) bool { return !m.ModelsKnown() }
+	if len(members) == 0 || slices.ContainsFunc(members, unknown) {
+		return &Error{
+			Code: CodeNoCandidates, RetryAfter: retrySoon, Err: ailing(members),
+			Message: "no healthy worker is known to serve the model " + quote(model) + " yet",
+		}
+	}
+	var served []string
+	for _, m := range s.served(snap) {
+		served = append(served, m.Name)
+	}
+	return unknownModel(model, served)
 }
 
 // pooled are those of members that the request may go to.

@@ -157,6 +157,10 @@ func (m *Member) Load() *Load { return m.load.Load() }
 // Models are the models served, by name. The slice must not be modified.
 func (m *Member) Models() []Model { return m.served.Load().models }
 
+// ModelsKnown reports whether it is known what the member serves: models were declared,
+// or the engine has answered. See [Snapshot.Pending].
+func (m *Member) ModelsKnown() bool { return m.served.Load().known }
+
 // Serves reports whether the member serves model.
 func (m *Member) Serves(model string) bool {
 	_, ok := m.served.Load().byName[model]

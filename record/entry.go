@@ -71,6 +71,10 @@ type Outcome struct {
 	// said is not recorded: engines quote prompts in theirs.
 	Error  string `json:"error,omitempty"`
 	Reaped bool   `json:"reaped,omitempty"`
+	// Moved says that a proxy in front went to another worker than the decision's, and
+	// Served to which, "" if the fleet did not know it. TTFT is that one's then.
+	Moved  bool   `json:"moved,omitempty"`
+	Served string `json:"served,omitempty"`
 }
 
 // Lost says that entries are missing at this place.

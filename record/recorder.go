@@ -103,10 +103,14 @@ func (r *Recorder) OnOutcome(o *kvsteer.Outcome) {
 	if !r.sampled(o.Decision) {
 		return
 	}
-	r.queue.put(&item{at: r.opts.Now(), outcome: Outcome{
+	out := Outcome{
 		Decision: o.Decision.ID, TTFT: o.TTFT, Duration: o.Duration, Usage: o.Usage,
 		CachedPredicted: o.CachedPredicted, Error: kind(o.Err), Reaped: o.Reaped,
-	}})
+	}
+	if o.Moved {
+		out.Moved, out.Served = true, o.Served.Worker
+	}
+	r.queue.put(&item{at: r.opts.Now(), outcome: out})
 }
 
 // kind names an error without what it says.

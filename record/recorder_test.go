@@ -31,6 +31,7 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 	r.OnDecision(d)
 	o := ended(d)
 	o.Err = &kvsteer.Error{Code: kvsteer.CodeUpstream, Message: "secret", Err: errors.New("secret")}
+	o.Moved, o.Served = true, kvsteer.Target{Worker: "elsewhere"}
 	r.OnOutcome(o)
 	refused := decided(0)
 	refused.Chosen = -1
@@ -48,6 +49,7 @@ func TestWhatIsWrittenIsReadBack(t *testing.T) {
 	require.Empty(t, all[1].Rejected)
 	require.Equal(t, &record.Outcome{
 		Decision: 7, TTFT: o.TTFT, Duration: o.Duration, Usage: o.Usage, CachedPredicted: 640, Error: "upstream failed",
+		Moved: true, Served: "elsewhere",
 	}, all[2].Outcome)
 	require.Equal(t, refused, all[3].Decision)
 	require.Equal(t, "no candidates", all[3].Rejected)

@@ -48,7 +48,7 @@ func evaluateLog(ctx context.Context, name string, r io.Reader, rep *evalReport)
 			k := key{entry.Run, entry.Outcome.Decision}
 			p, ok := unended[k]
 			delete(unended, k)
-			if ok && entry.Outcome.TTFT > 0 {
+			if ok && entry.Outcome.TTFT > 0 && !entry.Outcome.Moved {
 				p.actual = inMS(entry.Outcome.TTFT)
 				e.take(p)
 			}

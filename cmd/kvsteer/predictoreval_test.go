@@ -155,6 +155,10 @@ func TestPredictorEvalOfALog(t *testing.T) {
 	add(1, 1, 0.9, 1.2, 1)
 	add(1, 1, 1.2, 1.3, 1)
 	add(1, 1, 1, 1.5, 2)
+	d := &kvsteer.Decision{ID: 99, Attempt: 1, Candidates: make([]kvsteer.DecisionCandidate, 1)}
+	d.Candidates[0].PredictedTTFT = time.Second
+	rec.OnDecision(d)
+	rec.OnOutcome(&kvsteer.Outcome{Decision: d, TTFT: time.Hour, Moved: true}) // it is another worker's
 	require.NoError(t, rec.Close())
 	file := filepath.Join(t.TempDir(), "log.jsonl")
 	require.NoError(t, os.WriteFile(file, log.Bytes(), 0o600))
@@ -162,7 +166,7 @@ func TestPredictorEvalOfALog(t *testing.T) {
 	require.Equal(t, exitOK, code, errs)
 	var got []evalReport
 	require.NoError(t, json.Unmarshal([]byte(out), &got))
-	require.Equal(t, []int{16, 4, 3}, []int{got[0].Lines, got[0].WithTTFT, got[0].Used})
+	require.Equal(t, []int{18, 4, 3}, []int{got[0].Lines, got[0].WithTTFT, got[0].Used})
 	require.InDelta(t, 20, got[0].MedianAPE, 1e-6)
 	require.InDelta(t, 80.0/3, got[0].MeanAPE, 1e-6)
 	require.InDelta(t, 200.0/3, got[0].P90Coverage, 1e-6)
@@ -170,7 +174,7 @@ func TestPredictorEvalOfALog(t *testing.T) {
 	require.Contains(t, out, "coverage         p90 66.7%")
 	code, _, errs = eval("-warmup", "9", file)
 	require.Equal(t, exitFailed, code)
-	require.Contains(t, errs, "log.jsonl: 4 of 16 lines carry a TTFT")
+	require.Contains(t, errs, "log.jsonl: 4 of 18 lines carry a TTFT")
 	require.NoError(t, os.WriteFile(file, bytes.Replace(log.Bytes(), []byte(`"version":1`), []byte(`"version":9`), 1), 0o600))
 	_, _, errs = eval(file)
 	require.Contains(t, errs, "a newer kvsteer reads it")

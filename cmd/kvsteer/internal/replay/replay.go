@@ -138,7 +138,7 @@ func (r *Replay) ended(run string, o *record.Outcome) {
 		return
 	}
 	delete(r.unended, k)
-	if p.was >= 0 && o.TTFT > 0 && p.d.Attempt == 1 && p.d.Candidates[p.was].PrefillOn == "" {
+	if p.was >= 0 && o.TTFT > 0 && !o.Moved && p.d.Attempt == 1 && p.d.Candidates[p.was].PrefillOn == "" {
 		if p.predicted {
 			t.measured(o.TTFT, p.recorded, p.again)
 		}

@@ -3,7 +3,6 @@ package replay_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -92,7 +91,7 @@ func (s scene) run(t *testing.T) []byte {
 			continue // the log knows
 		}
 		require.NoError(t, err)
-		if i%7 == 0 && sel.Next(t.Context(), errors.New("refused")) != nil {
+		if i%7 == 0 && sel.Next(t.Context(), nil) != nil {
 			sel.Abort(nil)
 			continue
 		}

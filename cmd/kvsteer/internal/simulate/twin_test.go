@@ -68,7 +68,7 @@ func (w *twins) choose(s *State) *kvsteer.Selection {
 	if s.Attempt > 1 {
 		w.retried++
 		sel := w.selected[s.job]
-		require.NoError(w.t, sel.Next(context.Background(), errRefused))
+		require.NoError(w.t, sel.Next(context.Background(), nil), "no cause: the simulator suspects nobody")
 		return sel
 	}
 	tokens := tokensOf(nil, s.Call.Blocks[:s.Call.Prompt/indexBlock])

@@ -1,0 +1,42 @@
+package kvsteer
+
+import (
+	"context"
+	"errors"
+	"net/http"
+)
+
+// statusError is why an answered attempt is given up.
+type statusError struct{ status int }
+
+func (e *statusError) Error() string { return "the worker answered " + http.StatusText(e.status) }
+
+// StatusError returns what to give to [Selection.Next] or [Placement.Next] as the cause if
+// a worker's answer has a status that another worker may better, such as 503. A 429 says
+// that the worker is busy, and is no failure of it.
+func StatusError(status int) error { return &statusError{status: status} }
+
+// atFault reports whether cause, for which a request goes on elsewhere, counts against
+// the health of the worker that it leaves. What the request's own side wanted does not.
+func atFault(ctx context.Context, cause error) bool {
+	var answered *statusError
+	switch {
+	case cause == nil, ctx.Err() != nil, errors.Is(cause, context.Canceled), errors.Is(cause, errReaped):
+		return false
+	case errors.As(cause, &answered):
+		return retryable(answered.status) && answered.status != http.StatusTooManyRequests
+	default:
+		return true
+	}
+}
+
+// blame tells the fleet, once for each attempt, that the current one's worker failed.
+func (s *Selection) blame(ctx context.Context, cause error) {
+	s.mu.Lock()
+	member, told := s.attempt.failed(), s.ended || s.attempt.blamed
+	s.attempt.blamed = true
+	s.mu.Unlock()
+	if !told && atFault(ctx, cause) {
+		member.ReportFailure(cause)
+	}
+}
