@@ -24,7 +24,7 @@ func TestStopsInOrder(t *testing.T) {
 	dir := t.TempDir()
 	c := config{
 		listen: freeAddress(t), fleet: filepath.Join(dir, "fleet.yaml"), policy: "kvsteer",
-		record: filepath.Join(dir, "decisions"), notice: 300 * time.Millisecond, grace: 10 * time.Second,
+		record: filepath.Join(dir, "decisions"), notice: 3 * time.Second, grace: time.Minute,
 	}
 	require.NoError(t, os.WriteFile(c.fleet, []byte("workers:\n  - name: w0\n    url: "+engine.URL()+"\n"), 0o600))
 	ctx, stop := context.WithCancel(t.Context())
@@ -90,7 +90,7 @@ func TestFilesOfAnotherModel(t *testing.T) {
 	dir := t.TempDir()
 	c := config{
 		listen: freeAddress(t), fleet: filepath.Join(dir, "fleet.yaml"), policy: "kvsteer", queue: true,
-		record: filepath.Join(dir, "decisions"), grace: 10 * time.Second,
+		record: filepath.Join(dir, "decisions"), grace: time.Minute,
 	}
 	require.Error(t, c.files.Set("m"))
 	require.NoError(t, c.files.Set("m=../../kvcache/prompt/local/testdata/models/qwen"))

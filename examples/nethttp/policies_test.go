@@ -35,7 +35,7 @@ func TestPolicyFile(t *testing.T) {
 	dir := t.TempDir()
 	c := config{
 		listen: freeAddress(t), fleet: filepath.Join(dir, "fleet.yaml"), policy: filepath.Join(dir, "policy.yaml"),
-		record: filepath.Join(dir, "decisions"), grace: 10 * time.Second,
+		record: filepath.Join(dir, "decisions"), grace: time.Minute,
 	}
 	says := func(tag, status string) {
 		text := strings.NewReplacer("TAG", tag, "STATUS", status).Replace(cards)

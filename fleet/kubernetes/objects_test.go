@@ -155,11 +155,11 @@ const (
 func openPolicies(t *testing.T, s *apiServer, change func(*kubernetes.PolicyOptions)) (*kubernetes.Policies, error) {
 	t.Helper()
 	_, d := s.clients(t)
-	opts := kubernetes.PolicyOptions{Client: d, Namespaces: []string{ns}, Timeout: time.Second}
+	opts := kubernetes.PolicyOptions{Client: d, Namespaces: []string{ns}, Timeout: 30 * time.Second}
 	if change != nil {
 		change(&opts)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	p, err := kubernetes.OpenPolicies(ctx, opts)
 	if p != nil {
@@ -260,7 +260,9 @@ func TestPoliciesAndWhatTheyNameComeInAnyOrder(t *testing.T) {
 		return object(t, 1, `{kind: InferenceProvider, apiVersion: kvsteer.dev/v1alpha1, metadata: {name: `+name+`}, spec: {url: "https://h"}}`)
 	}
 	s.put("inferenceproviders", provider("cloud-b"))
-	p, err := openPolicies(t, s, func(o *kubernetes.PolicyOptions) { o.AllowNone = true })
+	p, err := openPolicies(t, s, func(o *kubernetes.PolicyOptions) {
+		o.AllowNone, o.Timeout = true, time.Second // which passes before it is told that the cluster is away
+	})
 	require.NoError(t, err)
 	s.put("inferencepolicies", policyObject(t, 1, "a", toCloud))
 	waitFor(t, "the problem", func() bool { return len(p.Status().Errs) == 1 })
