@@ -191,6 +191,7 @@ func TestFind(t *testing.T) {
 		{"someone", "", 10},
 		{"router", "openai/gpt-4o", 11},
 		{"router", "router/openai/gpt-4o", 11},
+		{"router", "router/router/openai/gpt-4o", 11},
 		{"router", "gpt-4o", 10},
 	} {
 		var got int64

@@ -134,10 +134,10 @@ func (t *Table) add(e *Entry) {
 }
 
 // bare is a model's name without its provider's before it, openai/ for one: lists and
-// clients write it or not.
+// clients write it or not, or twice where that is part of the name too.
 func bare(provider, model string) string {
-	if n := len(provider); n > 0 && len(model) > n+1 && model[n] == '/' && model[:n] == provider {
-		return model[n+1:]
+	for n := len(provider); n > 0 && len(model) > n+1 && model[n] == '/' && model[:n] == provider; {
+		model = model[n+1:]
 	}
 	return model
 }
