@@ -38,13 +38,26 @@ func newDnsmasq(t *testing.T) *dnsmasq {
 			t.Skip("no dnsmasq here; apt-get install dnsmasq-base")
 		}
 	}
-	// A port that is free now; nobody else asks for it soon.
-	l, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
-	require.NoError(t, err)
-	d := &dnsmasq{t: t, path: path, addr: l.LocalAddr().String(), conf: filepath.Join(t.TempDir(), "conf"), stop: func() {}}
-	require.NoError(t, l.Close())
+	d := &dnsmasq{t: t, path: path, addr: freePort(t), conf: filepath.Join(t.TempDir(), "conf"), stop: func() {}}
 	t.Cleanup(func() { d.stop() })
 	return d
+}
+
+// freePort is an address whose port is free now, for UDP and for TCP; nobody else
+// asks for it soon.
+func freePort(t *testing.T) string {
+	t.Helper()
+	for {
+		l, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
+		require.NoError(t, err)
+		addr := l.LocalAddr().String()
+		tcp, taken := new(net.ListenConfig).Listen(t.Context(), "tcp", addr)
+		require.NoError(t, l.Close())
+		if taken == nil {
+			require.NoError(t, tcp.Close())
+			return addr
+		}
+	}
 }
 
 // serve starts it anew with these lines of configuration.
@@ -54,23 +67,48 @@ func (d *dnsmasq) serve(lines ...string) {
 	_, port, err := net.SplitHostPort(d.addr)
 	require.NoError(d.t, err)
 	require.NoError(d.t, os.WriteFile(d.conf, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+	// Until it answers something; the caller's first list is then the right one. One
+	// whose port somebody else has for a moment ends, and is started again.
+	probe := &dns.Discoverer{Name: "up.test", Port: 1, Servers: []string{d.addr}}
 	var out bytes.Buffer
+	var ended chan struct{}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if ended == nil {
+			out.Reset()
+			ended = d.start(port, &out)
+		}
+		if records, _, err := probe.Lookup(d.t.Context()); err == nil && len(records) == 1 {
+			return
+		}
+		select {
+		case <-ended:
+			ended = nil
+			require.True(d.t, time.Now().Before(deadline), "dnsmasq ends: %s", &out)
+		default:
+			require.True(d.t, time.Now().Before(deadline), "dnsmasq does not answer")
+		}
+	}
+}
+
+// start runs it until stop, and closes ended after its end.
+func (d *dnsmasq) start(port string, out *bytes.Buffer) (ended chan struct{}) {
+	d.t.Helper()
 	cmd := exec.CommandContext(context.Background(), d.path, "--keep-in-foreground", "--conf-file="+d.conf, "--port="+port,
 		"--listen-address=127.0.0.1", "--bind-interfaces", "--no-resolv", "--no-hosts", "--pid-file", "--user=",
 		"--local=/test/", "--local-ttl=1", "--log-facility=-")
-	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Stdout, cmd.Stderr = out, out
 	require.NoError(d.t, cmd.Start())
+	ended = make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait()
+	}()
 	d.stop = func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		<-ended
 		d.stop = func() {}
 	}
-	// Until it answers something; the caller's first list is then the right one.
-	probe := &dns.Discoverer{Name: "up.test", Port: 1, Servers: []string{d.addr}}
-	require.Eventually(d.t, func() bool {
-		records, _, err := probe.Lookup(d.t.Context())
-		return err == nil && len(records) == 1
-	}, 30*time.Second, 20*time.Millisecond, "dnsmasq does not answer")
+	return ended
 }
 
 const up = "host-record=up.test,10.9.9.9"
