@@ -35,6 +35,9 @@ type Walker struct {
 	MaxVisits int
 	// Fail is told what is wrong, and advice, which may be empty.
 	Fail func(n *yaml.Node, fault Fault, problem, advice string)
+	// Discreet keeps values out of problems, and keys that are like none that is known:
+	// somebody may have written a secret there.
+	Discreet bool
 
 	visits int
 }
@@ -82,7 +85,7 @@ func (m *merger) mapping(n *yaml.Node, depth int) {
 	case !ok:
 		return
 	case n.Kind != yaml.MappingNode:
-		m.Fail(n, WrongType, m.what+" must be a mapping of keys to values, found "+KindOf(n), "")
+		m.Fail(n, WrongType, m.what+" must be a mapping of keys to values, found "+m.kindOf(n), "")
 		return
 	case depth > maxMergeDeep:
 		m.Fail(n, TooMuch, "merge keys are nested more than "+strconv.Itoa(maxMergeDeep)+" deep", "nest them less")
@@ -97,12 +100,16 @@ func (m *merger) mapping(n *yaml.Node, depth int) {
 		case !ok:
 			return
 		case k.Kind != yaml.ScalarNode || IsNull(k):
-			m.Fail(k, WrongType, "a key of "+m.what+" must be a word, found "+KindOf(k), "")
+			m.Fail(k, WrongType, "a key of "+m.what+" must be a word, found "+m.kindOf(k), "")
 		case k.Value == mergeKey:
 			merges = append(merges, n.Content[i+1])
 		case own[k.Value]:
 			m.Fail(k, DuplicateKey, "the key "+Quote(k.Value)+" is given twice", "remove one")
 		case m.keys != nil && !slices.Contains(m.keys, k.Value):
+			if m.Discreet && Nearest(k.Value, m.keys) == "" {
+				m.Fail(k, UnknownKey, m.what+" has no such key", Suggest("", m.keys))
+				continue
+			}
 			m.Fail(k, UnknownKey, m.what+" has no key "+Quote(k.Value), Suggest(k.Value, m.keys))
 		default:
 			own[k.Value] = true
@@ -137,7 +144,7 @@ func (w *Walker) Scalar(n *yaml.Node, key, want string) (*yaml.Node, bool) {
 		return nil, false
 	}
 	if n.Kind != yaml.ScalarNode || IsNull(n) {
-		w.Fail(n, WrongType, key+" must be "+want+", found "+KindOf(n), "")
+		w.Fail(n, WrongType, key+" must be "+want+", found "+w.kindOf(n), "")
 		return nil, false
 	}
 	return n, true
@@ -162,7 +169,7 @@ func (w *Walker) Whole(n *yaml.Node, key string, into *int) bool {
 	}
 	v, err := strconv.ParseInt(n.Value, 10, 32)
 	if err != nil || n.ShortTag() != "!!int" {
-		w.Fail(n, WrongType, key+" must be "+want+", found "+Quote(n.Value), "")
+		w.Fail(n, WrongType, key+" must be "+want+", found "+w.kindOf(n), "")
 		return false
 	}
 	*into = int(v)
@@ -178,11 +185,19 @@ func (w *Walker) Boolean(n *yaml.Node, key string, into *bool) bool {
 	}
 	v, err := strconv.ParseBool(n.Value)
 	if err != nil || n.ShortTag() != "!!bool" {
-		w.Fail(n, WrongType, key+" must be "+want+", found "+Quote(n.Value), "")
+		w.Fail(n, WrongType, key+" must be "+want+", found "+w.kindOf(n), "")
 		return false
 	}
 	*into = v
 	return true
+}
+
+// kindOf is KindOf, discreetly.
+func (w *Walker) kindOf(n *yaml.Node) string {
+	if w.Discreet && n.Kind == yaml.ScalarNode && !IsNull(n) {
+		return "another text"
+	}
+	return KindOf(n)
 }
 
 // IsNull reports whether n is the value nothing.

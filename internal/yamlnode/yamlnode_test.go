@@ -69,6 +69,33 @@ func TestScalars(t *testing.T) {
 	}, faults)
 }
 
+// Of a document with secrets, no value is shown, and no key that isn't nearly a known one.
+func TestDiscreet(t *testing.T) {
+	t.Parallel()
+	const secret = "sk-secret"
+	var faults []string
+	w := &Walker{MaxVisits: 100, Discreet: true, Fail: func(_ *yaml.Node, _ Fault, problem, advice string) {
+		faults = append(faults, problem+"|"+advice)
+	}}
+	node := func(text string) *yaml.Node {
+		var doc yaml.Node
+		require.NoError(t, yaml.Unmarshal([]byte(text), &doc))
+		return doc.Content[0]
+	}
+	keys := []string{"hash", "id"}
+	none := func(_, _ *yaml.Node) {}
+	w.Mapping(node("{"+secret+": 1, hsh: 2}"), "it", keys, none)
+	w.Mapping(node(secret), "it", keys, none)
+	var n int
+	var b bool
+	require.False(t, w.Whole(node(secret), "k", &n) || w.Boolean(node(secret), "k", &b))
+	require.Equal(t, []string{
+		"it has no such key|it has hash, id", `it has no key "hsh"|did you mean "hash"?`,
+		"it must be a mapping of keys to values, found another text|",
+		"k must be a whole number, found another text|", "k must be true or false, found another text|",
+	}, faults)
+}
+
 func TestSuggest(t *testing.T) {
 	t.Parallel()
 	words := []string{"greaterThan", "lessThan"}
