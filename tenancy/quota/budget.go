@@ -212,9 +212,13 @@ func (s *spending) spend(p *period, d amount, now time.Time) (soft bool) {
 	if s.told {
 		return false
 	}
-	sum := s.spent()
-	s.told = p.Money > 0 && reached(sum.money, p.Money, p.SoftAt) || p.Tokens > 0 && reached(sum.tokens, p.Tokens, p.SoftAt)
+	s.told = p.softly(s.spent())
 	return s.told
+}
+
+// softly reports whether sum is at the soft limit or beyond.
+func (p *period) softly(sum amount) bool {
+	return p.Money > 0 && reached(sum.money, p.Money, p.SoftAt) || p.Tokens > 0 && reached(sum.tokens, p.Tokens, p.SoftAt)
 }
 
 // reached reports whether spent is at least at hundredths of limit.

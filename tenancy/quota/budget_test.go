@@ -64,8 +64,10 @@ func TestCalendar(t *testing.T) {
 		clock.set(c.next.Add(-time.Nanosecond))
 		no := refusal(t, spend(t, l, 31))
 		require.Equal(t, quota.Error{
-			Rule: "b", Scope: quota.PerTeam, Who: "t", Meter: quota.Money, Limit: 100, Asked: 31, Left: 30, RetryAfter: 1,
+			Rule: "b", Scope: quota.PerTeam, Who: "t", Meter: quota.Money, Limit: 100, Asked: 31, Left: 30, RetryAfter: 1, Exact: true,
+			Spent: 70, Reset: no.Reset,
 		}, *no, "%v %v", c.period, c.spent)
+		require.True(t, no.Reset.Equal(c.next), no.Reset)
 		require.NoError(t, spend(t, l, 30))
 		clock.set(c.next)
 		require.NoError(t, spend(t, l, 100))
@@ -147,8 +149,13 @@ func TestSoft(t *testing.T) {
 			require.NoError(t, spend(t, l, 10))
 		}
 	}
-	want := quota.Notice{Rule: "b", Scope: quota.PerTeam, Who: "t", Money: 50, MoneyLimit: 100}
-	require.Equal(t, []quota.Notice{want, want, want}, told)
+	for i := range told {
+		want := quota.Notice{
+			Rule: "b", Scope: quota.PerTeam, Who: "t", Money: 50, MoneyLimit: 100, Reset: time.Date(2026, 3, i+2, 0, 0, 0, 0, time.UTC),
+		}
+		require.Equal(t, want, told[i])
+	}
+	require.Len(t, told, 3)
 }
 
 func TestOutputs(t *testing.T) {

@@ -38,7 +38,7 @@ func (e *entry) unused(l *Limiter, now int64) bool {
 }
 
 // refuses returns why the entry lets t not through, nil if it does. Its mutex is held.
-func (e *entry) refuses(l *Limiter, d *Demand, t *takes, now int64) *Error {
+func (e *entry) refuses(o *Options, d *Demand, t *takes, now int64) *Error {
 	var worst *Error
 	for m := range e.rule.rates {
 		p, asked := &e.rule.rates[m], t.rates[m]
@@ -57,34 +57,35 @@ func (e *entry) refuses(l *Limiter, d *Demand, t *takes, now int64) *Error {
 	}
 	if c := e.rule.Concurrency; c > 0 && int(e.running) >= c {
 		worst = later(worst, e.rule.refusal(d, Error{
-			Meter: Concurrency, Limit: int64(c), Asked: 1, RetryAfter: l.opts.ConcurrencyRetry,
+			Meter: Concurrency, Limit: int64(c), Asked: 1, RetryAfter: o.ConcurrencyRetry,
 		}))
 	}
 	if e.budget != nil {
-		if r := e.overBudget(l, d, t); r != nil {
+		if r := e.overBudget(o.Now(), d, t); r != nil {
 			worst = later(worst, r)
 		}
 	}
 	return worst
 }
 
-func (e *entry) overBudget(l *Limiter, d *Demand, t *takes) *Error {
-	p, wall := &e.rule.period, l.opts.Now()
+func (e *entry) overBudget(wall time.Time, d *Demand, t *takes) *Error {
+	p := &e.rule.period
 	e.budget.advance(p, wall)
 	m, over := e.budget.exceeded(p, t.of)
 	if !over || p.Soft {
 		return nil
 	}
 	sum := e.budget.spent().plus(e.budget.reserved)
-	r := Error{Meter: m, Limit: p.Money, Asked: t.of.money, Left: p.Money - sum.money}
+	r := Error{Meter: m, Limit: p.Money, Asked: t.of.money, Spent: sum.money}
 	if m == BudgetTokens {
-		r.Limit, r.Asked, r.Left = p.Tokens, t.of.tokens, p.Tokens-sum.tokens
+		r.Limit, r.Asked, r.Spent = p.Tokens, t.of.tokens, sum.tokens
 	}
 	if r.Asked > r.Limit {
-		r.Permanent = true
-		return e.rule.refusal(d, r)
+		return e.rule.refusal(d, Error{Meter: m, Limit: r.Limit, Asked: r.Asked, Permanent: true})
 	}
-	r.RetryAfter = max(e.budget.reset(p, t.of, wall).Sub(wall), 1)
+	r.Left = r.Limit - r.Spent
+	r.Reset = e.budget.reset(p, t.of, wall).In(p.Zone)
+	r.RetryAfter, r.Exact = max(r.Reset.Sub(wall), 1), true
 	return e.rule.refusal(d, r)
 }
 
@@ -110,8 +111,9 @@ func later(a, b *Error) *Error {
 	}
 }
 
-// takeAll takes t. Its mutex is held, and refuses has said nil.
-func (e *entry) takeAll(t *takes, now int64, fills *[numRates]uint32) {
+// takeAll takes t, and returns the budget that it is of. Its mutex is held, and refuses
+// has said nil.
+func (e *entry) takeAll(t *takes, now int64, fills *[numRates]uint32) *spending {
 	for m := range e.rule.rates {
 		if p := &e.rule.rates[m]; p.limits() {
 			fills[m] = e.rates[m].take(p, t.rates[m], now)
@@ -121,25 +123,5 @@ func (e *entry) takeAll(t *takes, now int64, fills *[numRates]uint32) {
 	if e.budget != nil {
 		e.budget.reserved = e.budget.reserved.plus(t.of)
 	}
-}
-
-// Notice says that a budget's soft limit was reached.
-type Notice struct {
-	Rule  string
-	Scope Scope
-	// Who, Model and Class are whose budget it is, as in [Error].
-	Who, Model, Class string
-	// Money and Tokens were spent in the period so far; the limits are the rule's.
-	Money, Tokens           int64
-	MoneyLimit, TokensLimit int64
-}
-
-// notice is of an entry whose mutex is held.
-func (e *entry) notice() Notice {
-	s, p := e.budget, &e.rule.period
-	sum := s.spent()
-	return Notice{
-		Rule: e.rule.Name, Scope: e.rule.Scope, Who: s.who, Model: s.model, Class: s.class,
-		Money: sum.money, Tokens: sum.tokens, MoneyLimit: p.Money, TokensLimit: p.Tokens,
-	}
+	return e.budget
 }

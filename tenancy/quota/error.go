@@ -19,6 +19,11 @@ type Error struct {
 	// Limit is the rate's Burst, the Concurrency or the Budget; Asked what the request
 	// needs; Left what there was, negative in debt.
 	Limit, Asked, Left int64
+	// Spent is, of a Budget, what the period has seen so far, what requests under way may
+	// cost included, and Reset when it is fresh: when the period ends, or when enough has
+	// left the window. Zero for other meters; Reset is zero if Permanent.
+	Spent int64
+	Reset time.Time
 	// RetryAfter is after what time the same request is let through if nothing else
 	// comes first. For Concurrency it is a guess, since nobody knows when a request ends:
 	// Exact says so. 0 if Permanent.
@@ -49,6 +54,9 @@ func (r *Error) Error() string {
 	case r.Permanent:
 		return fmt.Sprintf("quota: rule %q for %s: the request needs %d %v, and %d is the most that it lets through at once",
 			r.Rule, who, r.Asked, r.Meter, r.Limit)
+	case r.Meter == Money || r.Meter == BudgetTokens:
+		return fmt.Sprintf("quota: rule %q for %s: the budget of %d %v is spent (%d are, %d more needed); it resets at %s, in %v",
+			r.Rule, who, r.Limit, r.Meter, r.Spent, r.Asked, r.Reset.Format(time.RFC3339), r.RetryAfter)
 	default:
 		return fmt.Sprintf("quota: rule %q for %s: the limit of %d %v is reached (%d left, %d needed); again in %v",
 			r.Rule, who, r.Limit, r.Meter, r.Left, r.Asked, r.RetryAfter)

@@ -13,6 +13,10 @@ type Hold interface {
 	// Standing returns how the tightest of the rates that count a meter stands; ok is
 	// false if none does or that isn't known.
 	Standing(m Meter) (s Standing, ok bool)
+	// Soft returns the budgets that are at their soft limit or beyond, what requests under
+	// way may cost included, this one's among it; nil if none is, or that isn't known, or the
+	// Hold has been ended.
+	Soft() []Notice
 	// Degraded is a short fixed phrase that says with what less than everything known
 	// the request was let through, "" if with nothing less.
 	Degraded() string

@@ -46,14 +46,14 @@ var ErrInUse = errors.New("quota: the Reservation is still under way; settle or 
 // Limiter holds the buckets. Make it with [New]. Safe for concurrent use; it starts no
 // goroutines and needs no closing.
 type Limiter struct {
-	opts    Options
-	weights Weights
-	levels  []level
-	rules   []*rule
-	clock   clock
-	shards  [numShards]shard
-	lanes   [numLanes]lane
-	turn    atomic.Uint64
+	opts Options
+	// updating is held by Update.
+	updating sync.Mutex
+	rules    atomic.Pointer[ruleSet]
+	clock    clock
+	shards   [numShards]shard
+	lanes    [numLanes]lane
+	turn     atomic.Uint64
 }
 
 // shard is a part of the buckets.
@@ -66,10 +66,20 @@ type shard struct {
 
 // New returns a Limiter; the error says which rules are wrong and how.
 func New(o Options) (*Limiter, error) {
-	levels, rules, err := compile(o.Rules)
+	rules, err := newRuleSet(o.Rules, o.Weights, nil)
 	if err != nil {
 		return nil, err
 	}
+	l := &Limiter{opts: o.withDefaults()}
+	l.rules.Store(rules)
+	l.clock.read, l.clock.base = l.opts.Now, l.opts.Now()
+	for i := range l.shards {
+		l.shards[i].entries = map[string]*entry{}
+	}
+	return l, nil
+}
+
+func (o Options) withDefaults() Options {
 	if o.MaxAge <= 0 {
 		o.MaxAge = defaultMaxAge
 	}
@@ -79,12 +89,7 @@ func New(o Options) (*Limiter, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	l := &Limiter{opts: o, weights: o.Weights, levels: levels, rules: rules}
-	l.clock.read, l.clock.base = o.Now, o.Now()
-	for i := range l.shards {
-		l.shards[i].entries = map[string]*entry{}
-	}
-	return l, nil
+	return o
 }
 
 // Reserve takes what d asks for from every rule that holds for it, or nothing. The
@@ -105,7 +110,8 @@ func (l *Limiter) Reserve(d *Demand, r *Reservation) error {
 }
 
 func (l *Limiter) reserve(d *Demand, r *Reservation) error {
-	r.limiter, r.takes = l, l.weights.demanded(d)
+	rules := l.rules.Load()
+	r.limiter, r.takes = l, rules.weights.demanded(d)
 	turn := l.turn.Add(1)
 	r.lane = &l.lanes[turn%numLanes]
 	for retried := false; ; retried = true {
@@ -114,7 +120,7 @@ func (l *Limiter) reserve(d *Demand, r *Reservation) error {
 		if turn%sweepEvery == 0 {
 			l.forget(&l.shards[turn/sweepEvery%numShards], sweepMost, now)
 		}
-		refused := l.try(d, r, now)
+		refused := l.try(rules, d, r, now)
 		switch {
 		case refused == nil:
 			r.lane.add(r, now+int64(l.opts.MaxAge))
@@ -129,9 +135,9 @@ func (l *Limiter) reserve(d *Demand, r *Reservation) error {
 }
 
 // try takes what r.takes says, from all or none.
-func (l *Limiter) try(d *Demand, r *Reservation, now int64) *Error {
+func (l *Limiter) try(rules *ruleSet, d *Demand, r *Reservation, now int64) *Error {
 	for {
-		if refused := l.gather(d, r); refused != nil {
+		if refused := l.gather(rules, d, r); refused != nil {
 			return refused
 		}
 		holds := r.holds[:r.n]
@@ -143,11 +149,11 @@ func (l *Limiter) try(d *Demand, r *Reservation, now int64) *Error {
 		var refused *Error
 		if alive {
 			for _, e := range holds {
-				refused = later(refused, e.refuses(l, d, &r.takes, now))
+				refused = later(refused, e.refuses(&l.opts, d, &r.takes, now))
 			}
 			if refused == nil {
 				for i, e := range holds {
-					e.takeAll(&r.takes, now, &r.fills[i])
+					r.spendings[i] = e.takeAll(&r.takes, now, &r.fills[i])
 				}
 			}
 		}
@@ -161,10 +167,10 @@ func (l *Limiter) try(d *Demand, r *Reservation, now int64) *Error {
 }
 
 // gather finds the buckets that d falls into.
-func (l *Limiter) gather(d *Demand, r *Reservation) *Error {
+func (l *Limiter) gather(rules *ruleSet, d *Demand, r *Reservation) *Error {
 	r.n = 0
-	for i := range l.levels {
-		rule := l.levels[i].find(d)
+	for i := range rules.levels {
+		rule := rules.levels[i].find(d)
 		switch {
 		case rule == nil:
 		case rule.Deny:
@@ -176,33 +182,6 @@ func (l *Limiter) gather(d *Demand, r *Reservation) *Error {
 		}
 	}
 	return nil
-}
-
-func (r *rule) limits() bool {
-	if r.Concurrency > 0 || r.period.limits() {
-		return true
-	}
-	for m := range r.rates {
-		if r.rates[m].limits() {
-			return true
-		}
-	}
-	return false
-}
-
-func (r *rule) who(d *Demand) string {
-	switch r.Scope {
-	case PerOrg:
-		return d.Org
-	case PerTeam:
-		return d.Team
-	case PerTenant:
-		return d.Tenant
-	case PerKey:
-		return d.Key
-	default:
-		return ""
-	}
 }
 
 // entry returns the bucket that d falls into, and makes it if it must.
@@ -221,20 +200,17 @@ func (l *Limiter) entry(r *rule, d *Demand) *entry {
 	if e := s.entries[string(key)]; e != nil {
 		return e
 	}
-	return s.add(r, d, key)
+	if now := l.rules.Load().byID[r.id]; now != nil { // Update may not see what is added
+		r = now
+	}
+	return s.add(r, key)
 }
 
 // add adds a bucket. s.mu is held.
-func (s *shard) add(r *rule, d *Demand, key []byte) *entry {
+func (s *shard) add(r *rule, key []byte) *entry {
 	e := &entry{rule: r}
 	if r.period.limits() {
-		e.budget = &spending{who: r.who(d)}
-		if r.PerModel {
-			e.budget.model = d.Model
-		}
-		if r.PerClass {
-			e.budget.class = d.Class
-		}
+		e.budget = r.spending(string(key))
 	}
 	s.entries[string(key)] = e
 	s.peak = max(s.peak, len(s.entries))
@@ -244,7 +220,11 @@ func (s *shard) add(r *rule, d *Demand, key []byte) *entry {
 // key is the name of a bucket: no two buckets have the same, since each part says how
 // long it is.
 func (r *rule) key(b []byte, d *Demand) []byte {
-	b = binary.AppendUvarint(b, uint64(r.index))
+	return r.owner(binary.AppendUvarint(b, uint64(r.id)), d)
+}
+
+// owner appends whose bucket it is.
+func (r *rule) owner(b []byte, d *Demand) []byte {
 	if r.Scope == PerTeam {
 		b = part(b, d.Org)
 	}
@@ -260,4 +240,29 @@ func (r *rule) key(b []byte, d *Demand) []byte {
 
 func part(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// spending is a new budget of whom key, which r has made, names.
+func (r *rule) spending(key string) *spending {
+	s := &spending{}
+	b := []byte(key)
+	_, n := binary.Uvarint(b)
+	b = b[n:]
+	next := func() string {
+		size, n := binary.Uvarint(b)
+		text := b[n : n+int(size)]
+		b = b[n+int(size):]
+		return string(text)
+	}
+	if r.Scope == PerTeam {
+		next() // the organisation
+	}
+	s.who = next()
+	if r.PerModel {
+		s.model = next()
+	}
+	if r.PerClass {
+		s.class = next()
+	}
+	return s
 }

@@ -16,8 +16,10 @@ type Reservation struct {
 	limiter *Limiter
 	holds   [maxLevels]*entry
 	fills   [maxLevels][numRates]uint32
-	n       int
-	takes   takes
+	// spendings are the budgets that holds had: a change of the rules may give them others.
+	spendings [maxLevels]*spending
+	n         int
+	takes     takes
 
 	// Guarded by lane.mu.
 	lane       *lane
@@ -38,7 +40,7 @@ func (r *Reservation) Settle(u Used) bool {
 	if !r.unlink() {
 		return false
 	}
-	t := r.limiter.weights.used(&u)
+	t := r.limiter.rules.Load().weights.used(&u)
 	r.end(&t, false)
 	return true
 }
@@ -84,11 +86,13 @@ func (r *Reservation) end(used *takes, refund bool) {
 			}
 		}
 		e.running--
-		if s := e.budget; s != nil {
+		if s := r.spendings[i]; s != nil {
 			s.reserved = s.reserved.minus(r.takes.of)
+		}
+		if s := e.budget; s != nil {
 			s.advance(&e.rule.period, wall)
 			if s.spend(&e.rule.period, used.of, wall) && l.opts.OnSoft != nil {
-				soft = append(soft, e.notice())
+				soft = append(soft, e.rule.notice(s, s.spent(), wall))
 			}
 		}
 		e.mu.Unlock()
@@ -96,6 +100,7 @@ func (r *Reservation) end(used *takes, refund bool) {
 	l.count(r.lane, &r.takes, used, refund)
 	r.n = 0
 	clear(r.holds[:])
+	clear(r.spendings[:])
 	r.state.Store(idle)
 	for i := range soft {
 		l.opts.OnSoft(&soft[i])
@@ -120,16 +125,27 @@ func (r *Reservation) Standing(m Meter) (s Standing, ok bool) {
 	}
 	now, _ := r.limiter.clock.now()
 	for _, e := range r.holds[:r.n] {
-		p := &e.rule.rates[m]
-		if !p.limits() {
+		e.mu.Lock()
+		limits, b, rule := e.rule.rates[m].limits(), e.rates[m], e.rule
+		e.mu.Unlock()
+		if !limits {
 			continue
 		}
-		e.mu.Lock()
-		left, full := max(e.rates[m].left(p, now), 0), max(e.rates[m].full-now, 0)
-		e.mu.Unlock()
-		if !ok || left < s.Left {
-			s, ok = Standing{Rule: e.rule.Name, Limit: p.limit.Burst, Left: left, Full: time.Duration(full)}, true
-		}
+		s, ok = tighter(s, ok, rule.standing(m, &b, now))
 	}
 	return s, ok
+}
+
+// standing is that of one of the rule's rates.
+func (r *rule) standing(m Meter, b *bucket, now int64) Standing {
+	p := &r.rates[m]
+	return Standing{Rule: r.Name, Limit: p.limit.Burst, Left: max(b.left(p, now), 0), Full: time.Duration(max(b.full-now, 0))}
+}
+
+// tighter returns the one of which less is left; a counts only if there is one.
+func tighter(a Standing, there bool, b Standing) (Standing, bool) {
+	if there && a.Left <= b.Left {
+		return a, true
+	}
+	return b, true
 }

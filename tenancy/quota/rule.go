@@ -155,7 +155,8 @@ func (w Weight) value() int64 {
 type rule struct {
 	Rule
 
-	index  int
+	// id is the same for rules of one Name that count by the same: buckets are kept by it.
+	id     uint32
 	rates  [numRates]pace
 	period period
 	orgs, tenants,
@@ -172,20 +173,37 @@ type level struct {
 	others   []*rule
 }
 
+// RuleError says what is wrong with a Rule. It is for whoever wrote it; the error of
+// [New] joins those of all.
+type RuleError struct {
+	// Index and Name are the Rule's.
+	Index int
+	Name  string
+	Err   error
+}
+
+// Error implements error.
+func (e *RuleError) Error() string {
+	return fmt.Sprintf("quota: rule %d %q: %v", e.Index, e.Name, e.Err)
+}
+
+// Unwrap returns what is wrong.
+func (e *RuleError) Unwrap() error { return e.Err }
+
 func compile(rules []Rule) ([]level, []*rule, error) {
 	var levels []level
 	all := make([]*rule, len(rules))
 	names := map[string]bool{}
 	var bad []error
 	for i := range rules {
-		r, err := prepare(&rules[i], i)
+		r, err := prepare(&rules[i])
 		switch {
 		case err != nil:
 		case names[r.Name]:
 			err = errors.New("there is another rule of that name")
 		}
 		if err != nil {
-			bad = append(bad, fmt.Errorf("quota: rule %d %q: %w", i, rules[i].Name, err))
+			bad = append(bad, &RuleError{Index: i, Name: rules[i].Name, Err: err})
 			continue
 		}
 		names[r.Name] = true
@@ -244,8 +262,8 @@ func (l *level) find(d *Demand) *rule {
 
 func in(set map[string]bool, s string) bool { return set == nil || set[s] }
 
-func prepare(src *Rule, index int) (*rule, error) {
-	r := &rule{Rule: *src, index: index}
+func prepare(src *Rule) (*rule, error) {
+	r := &rule{Rule: *src}
 	if r.Name == "" {
 		return nil, errors.New("it has no Name; refusals show it")
 	}
@@ -279,6 +297,33 @@ func prepare(src *Rule, index int) (*rule, error) {
 	}
 	r.orgs, r.tenants, r.models, r.classes = setOf(r.Orgs), setOf(r.Tenants), setOf(r.Models), setOf(r.Classes)
 	return r, nil
+}
+
+func (r *rule) limits() bool {
+	if r.Concurrency > 0 || r.period.limits() {
+		return true
+	}
+	for m := range r.rates {
+		if r.rates[m].limits() {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *rule) who(d *Demand) string {
+	switch r.Scope {
+	case PerOrg:
+		return d.Org
+	case PerTeam:
+		return d.Team
+	case PerTenant:
+		return d.Tenant
+	case PerKey:
+		return d.Key
+	default:
+		return ""
+	}
 }
 
 func setOf(list []string) map[string]bool {

@@ -1,0 +1,159 @@
+package redis
+
+import (
+	"context"
+	"flag"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer/tenancy/quota"
+)
+
+var operations = flag.Int("redis.ops", 30_000, "operations of TestAsInMemory")
+
+// Every decision, and all that is said with it, is that of a quota.Limiter on the same
+// clock, whose buckets are never forgotten; here Redis forgets each as soon as it may.
+func TestAsInMemory(t *testing.T) {
+	s := newServer(t)
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	require.NoError(t, err)
+	sets := map[string][]quota.Rule{
+		"levels": {
+			{Name: "all", Tokens: quota.Rate{Amount: 999_983, Burst: 400_000}, Concurrency: 12},
+			{Name: "org", Scope: quota.PerOrg, Requests: quota.Rate{Amount: 700, Burst: 40}, Input: quota.Rate{Amount: 7_919_000, Per: time.Hour, Burst: 90_000}},
+			{Name: "team", Scope: quota.PerTeam, PerClass: true, Output: quota.Rate{Amount: 1_000_003, Per: 24 * time.Hour, Burst: 5000}},
+			{Name: "tenant", Scope: quota.PerTenant, PerModel: true, Tokens: quota.Rate{Amount: 60_000, Per: 7 * time.Minute}, Concurrency: 3},
+		},
+		"awkward": {
+			{Name: "fast", Tokens: quota.Rate{Amount: 1<<32 - 1}, Requests: quota.Rate{Amount: 4_294_967_291, Per: 7 * time.Minute, Burst: 1<<32 - 1}},
+			{Name: "slow", Scope: quota.PerTenant, Requests: quota.Rate{Amount: 77, Burst: 31}},
+			{Name: "few", Scope: quota.PerKey, Requests: quota.Rate{Amount: 7, Per: 3 * time.Second, Burst: 5}, Input: quota.Rate{Amount: 7_000_003, Per: time.Hour, Burst: 15_000}},
+		},
+		"budgets": {
+			{Name: "day", Scope: quota.PerOrg, Budget: quota.Budget{Money: 90_000, Tokens: 40_000_000, Period: quota.Day, Zone: berlin}},
+			{Name: "week", Scope: quota.PerTeam, Budget: quota.Budget{Money: 200_000, Period: quota.Week, Soft: true, SoftAt: 50}},
+			{Name: "window", Scope: quota.PerTenant, Budget: quota.Budget{Money: 9_000, Window: time.Hour, SoftAt: 70}, Requests: quota.Rate{Amount: 30}},
+			{Name: "key", Scope: quota.PerKey, Budget: quota.Budget{Tokens: 300_000_000, Period: quota.Month}, Concurrency: 4},
+		},
+	}
+	var wg sync.WaitGroup
+	for name, rules := range sets {
+		wg.Go(func() { compare(t, s, name, rules, *operations/len(sets)) })
+	}
+	wg.Wait()
+}
+
+func compare(t *testing.T, s *server, name string, rules []quota.Rule, ops int) {
+	var clock atomic.Int64
+	clock.Store(time.Now().Add(365 * 24 * time.Hour).UnixMicro()) // so that Redis itself forgets nothing
+	var told, toldModel []quota.Notice
+	weights := quota.Weights{Cached: quota.Hundredths(25), Reasoning: quota.Hundredths(130)}
+	options := quota.Options{Rules: rules, Weights: weights, MaxAge: 30_000 * time.Hour}
+	options.OnSoft = func(n *quota.Notice) { told = append(told, *n) }
+	l := s.limiter(t, Options{
+		Rules: options, Prefix: name, Lease: 10 * 365 * 24 * time.Hour, now: clock.Load,
+	})
+	options.OnSoft = func(n *quota.Notice) { toldModel = append(toldModel, *n) }
+	options.Now = func() time.Time { return time.UnixMicro(clock.Load()) }
+	model, err := quota.New(options)
+	require.NoError(t, err)
+
+	type pair struct{ real, model quota.Hold }
+	var running []pair
+	ctx, rng := context.Background(), rand.New(rand.NewPCG(2026, uint64(len(name))))
+	admitted, refused, forgotten := 0, 0, 0
+	pick := func(n int) string { return strconv.Itoa(rng.IntN(n)) }
+	for op := range ops {
+		switch k := rng.IntN(1000); {
+		case k < 2:
+			clock.Add(rng.Int64N(int64(30 * time.Hour / time.Microsecond)))
+		case k < 20:
+			clock.Add(rng.Int64N(int64(5 * time.Minute / time.Microsecond)))
+		case k < 500:
+			clock.Add(rng.Int64N(int64(400 * time.Millisecond / time.Microsecond)))
+		}
+		if op%200 == 0 {
+			forgotten += s.forget(t, l.prefix, clock.Load())
+		}
+		if len(running) < 1 || len(running) < 30 && rng.IntN(100) < 55 {
+			d := quota.Demand{
+				Org: pick(2), Team: pick(3), Tenant: pick(5), Key: pick(9), Model: pick(2), Class: pick(2),
+				Input: rng.Int64N(4000), Cached: rng.Int64N(1000), Output: rng.Int64N(1500), Cost: rng.Int64N(900),
+			}
+			if rng.IntN(60) == 0 {
+				d.Input, d.Cost = rng.Int64N(1<<33), rng.Int64N(1<<33)
+			}
+			real, err := l.Admit(ctx, &d)
+			other, want := model.Admit(ctx, &d)
+			if want == nil {
+				require.NoError(t, err, "%s: %d", name, op)
+				admitted++
+				running = append(running, pair{real, other})
+				for m := range quota.Meter(quota.NumRates) {
+					a, ok := real.Standing(m)
+					b, also := other.Standing(m)
+					require.Equal(t, also, ok)
+					require.Equal(t, b, a)
+				}
+				require.Equal(t, other.Soft(), real.Soft())
+				continue
+			}
+			refused++
+			require.Equal(t, want, err, "%s: %d", name, op)
+			continue
+		}
+		at := rng.IntN(len(running))
+		p := running[at]
+		running[at] = running[len(running)-1]
+		running = running[:len(running)-1]
+		if rng.IntN(4) == 0 {
+			require.True(t, p.real.Refund())
+			require.True(t, p.model.Refund())
+		} else {
+			u := quota.Used{
+				Uncached: rng.Int64N(4000), CacheRead: rng.Int64N(2000), CacheWrite: rng.Int64N(50),
+				Output: rng.Int64N(2500), Reasoning: rng.Int64N(500), Cost: rng.Int64N(1000),
+			}
+			if rng.IntN(200) == 0 {
+				u.Output = rng.Int64N(1 << 22)
+			}
+			require.True(t, p.real.Settle(u))
+			require.True(t, p.model.Settle(u))
+		}
+		for l.Stats().Waiting > 0 {
+			runtime.Gosched()
+		}
+		require.Equal(t, toldModel, told)
+	}
+	stats := l.Stats()
+	require.Zero(t, stats.Expired+stats.Dropped+stats.Failed+stats.Without, stats)
+	t.Logf("%s: %d operations, %d let through, %d refused, %d buckets forgotten, %d soft limits told, %d under way", name, ops, admitted, refused, forgotten, len(told), len(running))
+	require.Greater(t, admitted, ops/10)
+	require.Greater(t, refused, ops/50)
+}
+
+// forget does what Redis would, had the time passed: keys that have expired go.
+func (s *server) forget(t *testing.T, prefix string, now int64) (n int) {
+	c := s.client(t)
+	defer c.Close()
+	ctx := context.Background()
+	keys, err := c.Keys(ctx, prefix+"q:*").Result()
+	require.NoError(t, err)
+	for _, k := range keys {
+		at, err := c.PExpireTime(ctx, k).Result()
+		require.NoError(t, err)
+		require.Positive(t, at, "%q never expires", k)
+		if at.Microseconds() <= now {
+			require.NoError(t, c.Del(ctx, k).Err())
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,162 @@
+package redis
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+)
+
+// server is a real Redis on a socket of its own, nothing saved but what a test asks for.
+type server struct {
+	t      testing.TB
+	path   string // of the program
+	dir    string
+	socket string
+	args   []string
+	cmd    *exec.Cmd
+}
+
+// patience is for whatever a busy machine has to do.
+const longEnough = 30 * time.Second
+
+func newServer(t testing.TB, args ...string) *server {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	require.NoError(t, err, "these tests need a Redis of version 7: apt-get install redis-server (make test-deps does it)")
+	dir, err := os.MkdirTemp("", "kvsteer-redis") // t.TempDir may be too long for a socket
+	require.NoError(t, err)
+	s := &server{t: t, path: path, dir: dir, socket: filepath.Join(dir, "s"), args: args}
+	t.Cleanup(func() {
+		s.kill()
+		require.NoError(t, os.RemoveAll(dir))
+	})
+	s.start()
+	return s
+}
+
+func (s *server) start() {
+	s.t.Helper()
+	s.cmd = exec.Command(s.path, append([]string{
+		"--port", "0", "--unixsocket", s.socket, "--dir", s.dir, "--save", "", "--daemonize", "no",
+	}, s.args...)...)
+	s.cmd.Stdout, s.cmd.Stderr = io.Discard, io.Discard
+	require.NoError(s.t, s.cmd.Start())
+	c := s.client(s.t)
+	defer c.Close()
+	require.Eventually(s.t, func() bool { return c.Ping(context.Background()).Err() == nil }, longEnough, 5*time.Millisecond)
+}
+
+// kill ends it without a word.
+func (s *server) kill() {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+	s.cmd = nil
+}
+
+func (s *server) signal(sig syscall.Signal) { require.NoError(s.t, s.cmd.Process.Signal(sig)) }
+
+func (s *server) client(t testing.TB) *goredis.Client {
+	t.Helper()
+	return goredis.NewClient(&goredis.Options{Network: "unix", Addr: s.socket, ContextTimeoutEnabled: true, MaintNotificationsConfig: nil})
+}
+
+// limiter is one of a router on s. Its deadline is long, since the machine may be busy; o
+// may say another.
+func (s *server) limiter(t testing.TB, o Options) *Limiter {
+	t.Helper()
+	if o.Client == nil {
+		c := s.client(t)
+		t.Cleanup(func() { c.Close() })
+		o.Client = c
+	}
+	if o.Deadline == 0 {
+		o.Deadline = longEnough
+	}
+	l, err := New(o)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), longEnough)
+		defer cancel()
+		if s.cmd == nil { // nobody to tell
+			cancel()
+		}
+		_ = l.Close(ctx)
+	})
+	return l
+}
+
+// settled waits until Redis has been told everything.
+func (l *Limiter) settled(t testing.TB) {
+	t.Helper()
+	require.Eventually(t, func() bool { return l.Stats().Waiting == 0 }, longEnough, time.Millisecond)
+}
+
+// slow is a way to a Redis that can be made slow, or cut.
+type slow struct {
+	listener net.Listener
+	delay    atomic.Int64
+}
+
+func newSlow(t testing.TB, s *server) *slow {
+	t.Helper()
+	l, err := net.Listen("unix", filepath.Join(s.dir, "slow"))
+	require.NoError(t, err)
+	p := &slow{listener: l}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			in, err := l.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("unix", s.socket)
+			if err != nil {
+				in.Close()
+				continue
+			}
+			context.AfterFunc(ctx, func() { in.Close(); out.Close() })
+			go p.copy(ctx, out, in)
+			go p.copy(ctx, in, out)
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		l.Close()
+		<-done
+	})
+	return p
+}
+
+func (p *slow) copy(ctx context.Context, to, from net.Conn) {
+	defer to.Close()
+	buf := make([]byte, 1<<16)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Duration(p.delay.Load())):
+		}
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
