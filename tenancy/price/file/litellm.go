@@ -65,7 +65,10 @@ func LiteLLM(data []byte, hourCache bool) (*Prices, *Report, error) {
 	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil {
 		return nil, nil, jsonError(err, data)
 	}
-	l := list{prices: &Prices{Currency: "USD"}, report: new(Report), hourCache: hourCache, seen: map[[2]string]place{}}
+	l := list{
+		prices: &Prices{Currency: "USD"}, report: new(Report), hourCache: hourCache,
+		raw: map[string]json.RawMessage{}, seen: map[[2]string]place{},
+	}
 	if err := l.read(json.NewDecoder(bytes.NewReader(data))); err != nil {
 		return nil, nil, &SyntaxError{Line: 1, Column: 1, Problem: notLiteLLM + err.Error()}
 	}
@@ -81,13 +84,13 @@ type list struct {
 	prices    *Prices
 	report    *Report
 	hourCache bool
+	raw       map[string]json.RawMessage
 	// seen says where the entry of a provider's model is.
 	seen map[[2]string]place
 }
 
 // place is where an entry is, and whether its name stood in the list without the
-// provider before it. Such a one goes before one with; else the last counts, as with
-// every reader of JSON.
+// provider before it. Such a one goes before one with.
 type place struct {
 	at   int
 	bare bool
@@ -96,13 +99,15 @@ type place struct {
 // specimen explains the list's fields, and is no model.
 const specimen = "sample_spec"
 
-// read goes through what is JSON.
+// read goes through what is JSON. Of two models of one name the last counts, as with
+// every reader of JSON.
 func (l *list) read(dec *json.Decoder) error {
 	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
 		return cmp.Or(err, errNotAList)
 	}
+	var names []string
 	for dec.More() {
-		name, err := dec.Token()
+		token, err := dec.Token()
 		if err != nil {
 			return err
 		}
@@ -110,20 +115,40 @@ func (l *list) read(dec *json.Decoder) error {
 		if err := dec.Decode(&raw); err != nil {
 			return err
 		}
-		if text, _ := name.(string); text != specimen {
-			l.model(text, raw)
+		name, _ := token.(string)
+		if _, twice := l.raw[name]; !twice && name != specimen {
+			names = append(names, name)
 		}
+		l.raw[name] = raw
+	}
+	for _, name := range names {
+		l.model(name)
 	}
 	return nil
 }
 
-func (l *list) model(name string, raw json.RawMessage) {
-	fields := map[string]any{}
-	dec := json.NewDecoder(bytes.NewReader(raw))
+// fields returns what the list says of a model, nil if that is nothing.
+func (l *list) fields(name string) map[string]any {
+	var fields map[string]any
+	dec := json.NewDecoder(bytes.NewReader(l.raw[name]))
 	dec.UseNumber()
 	if err := dec.Decode(&fields); err != nil {
+		return nil
+	}
+	return fields
+}
+
+func (l *list) model(name string) {
+	fields := l.fields(name)
+	if fields == nil {
 		l.report.refuse(name, "it is not an object")
 		return
+	}
+	if of, ok := fields["alias_of"].(string); ok {
+		if fields = l.fields(of); fields == nil || fields["alias_of"] != nil {
+			l.report.refuse(name, "it is an alias of a model that the list does not have")
+			return
+		}
 	}
 	m := model{fields: fields, hourCache: l.hourCache}
 	e, err := m.entry(name)

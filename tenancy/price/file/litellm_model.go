@@ -20,7 +20,7 @@ type model struct {
 	partial   bool
 }
 
-// The fields that are prices of a token.
+// The fields that are read, prices of a token but for one.
 const (
 	inputField     = "input_cost_per_token"
 	outputField    = "output_cost_per_token"
@@ -28,6 +28,7 @@ const (
 	writeField     = "cache_creation_input_token_cost"
 	hourWriteField = "cache_creation_input_token_cost_above_1hr"
 	reasoningField = "output_cost_per_reasoning_token"
+	requestField   = "input_cost_per_request" // of a whole request
 )
 
 // tokenScale makes dollars per token millionths of them per million tokens.
@@ -274,13 +275,12 @@ func (m *model) ranged(v any, base rates) (t tier, ok bool, err error) {
 const requestScale = 6
 
 func (m *model) request() (int64, error) {
-	const field = "input_cost_per_request"
-	n, _, err := m.number(m.fields[field], requestScale)
+	n, _, err := m.number(m.fields[requestField], requestScale)
 	if err == nil && n > price.Max {
 		err = errTooLarge
 	}
 	if err != nil {
-		return 0, fmt.Errorf("%s %w", field, err)
+		return 0, fmt.Errorf("%s %w", requestField, err)
 	}
 	return n, nil
 }
@@ -294,7 +294,7 @@ func (m *model) rest(e *price.Entry) {
 		if feature, ok := strings.CutPrefix(field, "supports_"); ok && v == true {
 			e.Supports = append(e.Supports, feature)
 		}
-		if strings.Contains(field, "cost_per") && !ofText(field) && costs(v) {
+		if strings.Contains(field, "cost") && !ofText(field) && costs(v) {
 			m.partial = true
 		}
 	}
@@ -305,7 +305,8 @@ func (m *model) rest(e *price.Entry) {
 // the same for other classes of service.
 func ofText(field string) bool {
 	return strings.HasPrefix(field, inputField) || strings.HasPrefix(field, outputField) ||
-		strings.HasPrefix(field, reasoningField) || field == "input_cost_per_request"
+		strings.HasPrefix(field, readField) || strings.HasPrefix(field, writeField) ||
+		strings.HasPrefix(field, reasoningField) || field == requestField
 }
 
 // costs reports whether the price is not nothing.

@@ -24,6 +24,16 @@ func TestLiteLLM(t *testing.T) {
 	p, report, err := file.LiteLLM(sample(t), false)
 	require.NoError(t, err)
 	require.Equal(t, "USD", p.Currency)
+	large := func(name string) price.Entry {
+		return price.Entry{
+			Provider: "housemade", Model: name, MaxInput: 1_000_000, MaxOutput: 64_000,
+			Supports: []string{"function_calling", "prompt_caching"},
+			Prices:   price.Prices{Input: 3_000_000, Output: 15_000_000, CacheRead: price.At(300_000), CacheWrite: price.At(3_750_000)},
+			Tiers: []price.Tier{{Above: 200_000, Prices: price.Prices{
+				Input: 6_000_000, Output: 22_500_000, CacheRead: price.At(600_000), CacheWrite: price.At(7_500_000),
+			}}},
+		}
+	}
 	require.Equal(t, []price.Entry{
 		{Provider: "bedrock", Model: "publisher.speaker-v1:0", Prices: price.Prices{Input: 2_500_000, Output: 10_000_000}},
 		{Provider: "cheap", Model: "almost-free", Prices: price.Prices{Input: 1, Output: 1_000_000}},
@@ -32,14 +42,8 @@ func TestLiteLLM(t *testing.T) {
 			Prices: price.Prices{Input: 20_000, Output: 40_000, Reasoning: price.At(50_000)},
 		},
 		{Provider: "housemade", Model: "embedder", Prices: price.Prices{Input: 20_000}, Request: 2500},
-		{
-			Provider: "housemade", Model: "house-large", MaxInput: 1_000_000, MaxOutput: 64_000,
-			Supports: []string{"function_calling", "prompt_caching"},
-			Prices:   price.Prices{Input: 3_000_000, Output: 15_000_000, CacheRead: price.At(300_000), CacheWrite: price.At(3_750_000)},
-			Tiers: []price.Tier{{Above: 200_000, Prices: price.Prices{
-				Input: 6_000_000, Output: 22_500_000, CacheRead: price.At(600_000), CacheWrite: price.At(7_500_000),
-			}}},
-		},
+		large("house-large"),
+		large("house-latest"),
 		{
 			Provider: "ranges", Model: "stepped",
 			Prices: price.Prices{Input: 2_000_000, Output: 3_000_000, CacheRead: price.At(100_000)},
@@ -48,7 +52,7 @@ func TestLiteLLM(t *testing.T) {
 		{Provider: "vertex_ai", Model: "garden-2", Prices: price.Prices{Input: 1_000_000, Output: 2_000_000}},
 	}, p.Entries)
 	require.Equal(t, &file.Report{
-		Taken: 8, Refused: 7, Partial: 1, Rounded: 2,
+		Taken: 9, Refused: 8, Partial: 1, Rounded: 2,
 		Problems: []file.Problem{
 			{"painter", "it has no price of a token: input_cost_per_token"},
 			{"forgotten-answers", "its answers have no price of a token: output_cost_per_token"},
@@ -56,10 +60,11 @@ func TestLiteLLM(t *testing.T) {
 			{"gift", "input_cost_per_token is negative"},
 			{"words", "input_cost_per_token is not a decimal number"},
 			{"per-million", "input_cost_per_token is too large"},
+			{"house-lost", "it is an alias of a model that the list does not have"},
 			{"text", "it is not an object"},
 		},
 	}, report)
-	require.Equal(t, "8 models taken, 7 refused; 1 also charge for more than tokens; 2 prices were rounded; "+
+	require.Equal(t, "9 models taken, 8 refused; 1 also charge for more than tokens; 2 prices were rounded; "+
 		`the first refused is "painter": it has no price of a token: input_cost_per_token`, report.String())
 
 	table, err := p.Table()
