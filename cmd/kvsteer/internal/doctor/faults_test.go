@@ -131,8 +131,10 @@ func illnesses() map[string]ill {
 		"dies in the answer": injected(func(_ *testing.T, e *fleettest.Engine) { e.Faults().DieMidStream(1, 1) }).must("probe", Fault, "the answer breaks off"),
 		"no usage":           injected(func(_ *testing.T, e *fleettest.Engine) { e.Faults().NoUsage(true) }).must("probe", Fault, "reports no usage"),
 		"events late":        injected(func(_ *testing.T, e *fleettest.Engine) { e.Faults().DelayEvents(1500 * time.Millisecond) }).must("probe", Warning, "after the answer"),
-		"some events lost":   injected(func(_ *testing.T, e *fleettest.Engine) { e.Faults().LoseEvents(1) }).must("probe", Fault, "until they were replayed"),
-		"all events lost":    injected(func(_ *testing.T, e *fleettest.Engine) { e.Faults().LoseEventRate(1) }).must("probe", Fault, "until they were replayed"),
+		"a late subscription": injected(func(_ *testing.T, e *fleettest.Engine) { e.Faults().LoseEvents(1) }).
+			must("probe", OK, "as predicted"),
+		"some events lost": injected(func(_ *testing.T, e *fleettest.Engine) { e.Faults().LoseEvents(2) }).must("probe", Fault, "until they were replayed"),
+		"all events lost":  injected(func(_ *testing.T, e *fleettest.Engine) { e.Faults().LoseEventRate(1) }).must("probe", Fault, "until they were replayed"),
 
 		// What may have happened before.
 		"a message was never sent": injected(func(t *testing.T, e *fleettest.Engine) {

@@ -109,6 +109,15 @@ func (p *prober) run(ctx context.Context) {
 		return
 	}
 	delay, heard := p.listen(ctx, published)
+	if heard && p.early(ctx) {
+		published = p.published()
+		p.compose(ctx)
+		if cold, err = p.try(ctx); err != nil {
+			p.add(fault("the second request fails: %v", err).advise(requestAdvice))
+			return
+		}
+		delay, heard = p.listen(ctx, published)
+	}
 	warm, err := p.try(ctx)
 	if err != nil {
 		p.add(fault("the second request fails: %v", err).advise(requestAdvice))

@@ -28,7 +28,7 @@ func engine(t *testing.T, change ...func(*fleettest.Config)) *fleettest.Engine {
 
 func examine(t *testing.T, o Options) *Report {
 	t.Helper()
-	o.Timeout = 12 * time.Second
+	o.Timeout = 24 * time.Second
 	r, err := Run(context.Background(), o)
 	require.NoError(t, err)
 	var b strings.Builder

@@ -96,6 +96,25 @@ func (p *prober) judgeEvents(ctx context.Context, delay time.Duration, heard boo
 	}
 }
 
+// early reports whether all that was published so far came by a replay alone: the
+// engine may have taken notice of the subscription only then. What comes from now on
+// tells.
+func (p *prober) early(ctx context.Context) bool {
+	if !p.connected() {
+		return false
+	}
+	missed, total := p.missed(ctx)
+	if missed == 0 || missed < total {
+		return false
+	}
+	for _, one := range p.streams.all {
+		if one.follower != nil {
+			one.stats.Next = one.follower.Stats().Next
+		}
+	}
+	return true
+}
+
 // missed counts the messages since the streams were opened that only a replay
 // brought. The latest may be on their way, so they are waited for a little.
 func (p *prober) missed(ctx context.Context) (missed, total int) {
