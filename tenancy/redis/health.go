@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 )
@@ -60,22 +59,4 @@ func (l *Limiter) worked() {
 		l.opts.Logger.Info("Redis answers again")
 		l.nudge()
 	}
-}
-
-// probe asks for something that only a Redis that can do its work does: it renews the
-// session.
-func (l *Limiter) probe(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, l.opts.Deadline)
-	defer cancel()
-	s := l.session.Load()
-	r, err := l.ask(ctx, l.scripts.renew, l.keysOf(s, "", nil), func(int64) []byte { return append(l.begin(s, ""), '}') })
-	switch {
-	case err != nil:
-		l.failed(err)
-		return
-	case r.status == statusLost && s.begun.Load():
-		l.lost(s, "its lease has ended")
-	default:
-	}
-	l.worked()
 }

@@ -32,6 +32,7 @@ type Limiter struct {
 	running list.List // of *hold that are under way, oldest first
 	ended   []*hold   // to be told to Redis, oldest first
 	sending int       // ends that are being told
+	retired []*session
 
 	wake chan struct{} // there is something to do
 	stop context.CancelFunc

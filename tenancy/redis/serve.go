@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ func (l *Limiter) start(h *hold) bool {
 	if l.closed {
 		return false
 	}
+	h.session.open++
 	h.expires = time.Now().Add(l.opts.Rules.MaxAge)
 	h.place = l.running.PushBack(h)
 	return true
@@ -33,6 +35,7 @@ func (l *Limiter) drop(h *hold) {
 	if h.place != nil {
 		l.running.Remove(h.place)
 		h.place = nil
+		h.session.open--
 	}
 }
 
@@ -57,12 +60,14 @@ func (l *Limiter) endLocked(h *hold, used quota.Amounts, cancel bool) bool {
 	h.place, h.used, h.cancel = nil, used, cancel
 	switch {
 	case l.closed:
+		h.session.open--
 		l.counts.dropped.Add(1)
 		return false
 	case len(l.ended) >= l.opts.Backlog:
 		// What is not told would be under way as long as the session is.
+		h.session.open--
 		l.counts.dropped.Add(1)
-		l.lost(h.session, "more ends wait for Redis than Options.Backlog")
+		l.retire(h.session, "more ends wait for Redis than Options.Backlog")
 		return true
 	}
 	l.ended = append(l.ended, h)
@@ -81,8 +86,8 @@ func (l *Limiter) nudge() {
 // whether it is back.
 func (l *Limiter) serve(ctx context.Context) {
 	defer close(l.done)
-	renew := time.NewTicker(l.opts.Lease / 3)
-	defer renew.Stop()
+	lease := time.NewTicker(l.opts.Lease / 3)
+	defer lease.Stop()
 	look := time.NewTicker(l.opts.Retry)
 	defer look.Stop()
 	for {
@@ -90,12 +95,12 @@ func (l *Limiter) serve(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-l.wake:
-		case <-renew.C:
-			l.probe(ctx)
+		case <-lease.C:
+			l.renew(ctx)
 		case <-look.C:
 			l.expire(time.Now())
 			if l.health.down() != nil {
-				l.probe(ctx)
+				l.renew(ctx)
 			}
 		}
 		for l.health.down() == nil && l.flush(ctx) {
@@ -135,6 +140,12 @@ func (l *Limiter) flush(ctx context.Context) bool {
 	left, err := l.send(ctx, ends)
 	l.mu.Lock()
 	l.sending = 0
+	for _, h := range ends {
+		h.session.open--
+	}
+	for _, h := range left {
+		h.session.open++
+	}
 	l.ended = append(left, l.ended...)
 	l.mu.Unlock()
 	if err != nil {
@@ -159,9 +170,12 @@ func (l *Limiter) send(ctx context.Context, ends []*hold) (left []*hold, err err
 	for i, h := range ends {
 		cmds[i] = l.scripts.finish.EvalSha(ctx, p, l.keysOf(h.session, h.id, h.bucketKeys), l.finishRequest(h, now))
 	}
-	_, _ = p.Exec(ctx) // each has its error
+	_, missed := p.Exec(ctx)
 	for i, h := range ends {
 		v, failed := cmds[i].Result()
+		if failed == nil && v == nil { // those that were not sent have no error of their own
+			failed = cmp.Or(missed, errReply)
+		}
 		if failed != nil && strings.HasPrefix(failed.Error(), "NOSCRIPT") {
 			v, failed = l.scripts.finish.Eval(ctx, l.opts.Client, l.keysOf(h.session, h.id, h.bucketKeys), l.finishRequest(h, now)).Result()
 		}
@@ -189,7 +203,7 @@ func (l *Limiter) told(h *hold, v any, err error) (again bool, why error) {
 	case transient(err):
 		return true, err
 	default:
-		return l.unbookable(err), nil
+		return l.unbookable(h, err), nil
 	}
 	l.time.is(r.now)
 	switch r.status {
@@ -197,7 +211,7 @@ func (l *Limiter) told(h *hold, v any, err error) (again bool, why error) {
 		if h.attempts++; h.attempts < tries {
 			return true, nil
 		}
-		return l.unbookable(errors.New("its clock runs away")), nil
+		return l.unbookable(h, errors.New("its clock runs away")), nil
 	case statusLost:
 		if !h.cancel {
 			l.counts.expired.Add(1)
@@ -210,9 +224,12 @@ func (l *Limiter) told(h *hold, v any, err error) (again bool, why error) {
 	return false, nil
 }
 
-func (l *Limiter) unbookable(err error) bool {
+func (l *Limiter) unbookable(h *hold, err error) bool {
 	l.counts.failed.Add(1)
-	l.opts.Logger.Error("an end of a request can't be booked in Redis: what it reserved stays reserved for now", "error", err)
+	l.opts.Logger.Error("an end of a request can't be booked in Redis; it counts as estimated", "error", err)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.retire(h.session, "an end could not be booked")
 	return false
 }
 

@@ -70,7 +70,7 @@ func (s *server) signal(sig syscall.Signal) { require.NoError(s.t, s.cmd.Process
 
 func (s *server) client(t testing.TB) *goredis.Client {
 	t.Helper()
-	return goredis.NewClient(&goredis.Options{Network: "unix", Addr: s.socket, ContextTimeoutEnabled: true, MaintNotificationsConfig: nil})
+	return goredis.NewClient(&goredis.Options{Network: "unix", Addr: s.socket, ContextTimeoutEnabled: true, DialerRetries: 1})
 }
 
 // limiter is one of a router on s. Its deadline is long, since the machine may be busy; o
@@ -159,4 +159,20 @@ func (p *slow) copy(ctx context.Context, to, from net.Conn) {
 			return
 		}
 	}
+}
+
+// dump logs what Redis holds.
+func (s *server) dump(t *testing.T) {
+	c := s.client(t)
+	defer c.Close()
+	held, err := c.Eval(context.Background(), `
+		local out = {}
+		for _, key in ipairs(redis.call('KEYS', '*')) do
+			local kind, value = redis.call('TYPE', key).ok, ''
+			if kind == 'string' then pcall(function() value = cjson.encode(cmsgpack.unpack(redis.call('GET', key))) end) end
+			if kind == 'hash' then value = cjson.encode(redis.call('HKEYS', key)) end
+			out[#out + 1] = key .. ' ' .. kind .. ' ' .. value
+		end
+		return out`, nil).Result()
+	t.Logf("%q %v", held, err)
 }

@@ -1,8 +1,10 @@
 package redis
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"sync/atomic"
 )
@@ -15,6 +17,9 @@ type session struct {
 	next atomic.Uint64
 	// begun: Redis has it.
 	begun atomic.Bool
+	// open is how many reservations of it Redis is still to be told the end of. Guarded by
+	// the Limiter's mu.
+	open int
 }
 
 func newSession() *session {
@@ -25,9 +30,54 @@ func newSession() *session {
 
 func (s *session) reservation() string { return strconv.FormatUint(s.next.Add(1), 36) }
 
-// lost replaces a session that Redis doesn't have any more, or that can't be kept.
+// lost replaces a session that Redis doesn't have any more.
 func (l *Limiter) lost(s *session, why string) {
 	if l.session.CompareAndSwap(s, newSession()) {
-		l.opts.Logger.Warn("the session in Redis has ended; what was under way counts as estimated", "why", why)
+		l.opts.Logger.Warn("the session in Redis was lost; what was under way counts as estimated", "why", why)
 	}
+}
+
+// retire replaces a session in which something would be under way for ever: it is kept
+// until all else in it has ended. mu is held.
+func (l *Limiter) retire(s *session, why string) {
+	if l.session.CompareAndSwap(s, newSession()) {
+		l.retired = append(l.retired, s)
+		l.opts.Logger.Warn("a new session in Redis is begun", "why", why)
+	}
+}
+
+// sessions are those whose leases are to be renewed.
+func (l *Limiter) sessions() []*session {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.retired = slices.DeleteFunc(l.retired, func(s *session) bool { return s.open <= 0 })
+	return append([]*session{l.session.Load()}, l.retired...)
+}
+
+// renew renews the leases, as only a Redis does that can do its work.
+func (l *Limiter) renew(ctx context.Context) {
+	for _, s := range l.sessions() {
+		if !l.renewOne(ctx, s) {
+			return
+		}
+	}
+	l.worked()
+}
+
+func (l *Limiter) renewOne(ctx context.Context, s *session) bool {
+	ctx, cancel := context.WithTimeout(ctx, l.opts.Deadline)
+	defer cancel()
+	r, err := l.ask(ctx, l.scripts.renew, l.keysOf(s, "", nil), func(int64) []byte { return append(l.begin(s, ""), '}') })
+	switch {
+	case err != nil:
+		l.failed(err)
+		return false
+	case r.status == statusLost && s.begun.Load():
+		l.lost(s, "its lease has ended")
+		l.mu.Lock()
+		l.retired = slices.DeleteFunc(l.retired, func(o *session) bool { return o == s })
+		l.mu.Unlock()
+	default:
+	}
+	return true
 }

@@ -13,6 +13,16 @@ if redis.call('EXISTS', KEYS[3]) == 1 then return {'cancelled', now} end
 local again = redis.pcall('HEXISTS', KEYS[2], q.id)
 if type(again) == 'table' then return {'bad', now, KEYS[2]} end
 
+-- full reports whether too much is under way, or spent.
+local function full(e, b)
+	local n, money, tokens = running(e)
+	if b.c > 0 and n >= b.c then return true end
+	local g = b.g
+	if not g or not g.h then return false end
+	local m, t = spent(e)
+	return g.m > 0 and g.dm > 0 and m + money + g.dm > g.m or g.t > 0 and g.dt > 0 and t + tokens + g.dt > g.t
+end
+
 local entries, starts, ends, softs, refused = {}, {}, {}, {}, false
 for i, b in ipairs(q.b) do
 	local e = open(KEYS[i + 3])
@@ -28,22 +38,19 @@ for i, b in ipairs(q.b) do
 	for _, a in ipairs(b.r) do
 		local r = rate(e, a[1], a[2], a[3])
 		if a[8] > 0 then
-			local full, part = r[1], r[2]
-			if full < now then full, part = now, 0 end
-			local us = full - now + a[4] - a[6]
+			local till, part = r[1], r[2]
+			if till < now then till, part = now, 0 end
+			local us = till - now + a[4] - a[6]
 			part = part + a[5] - a[7]
 			if part < 0 then us, part = us - 1, part + a[3] end
 			if part >= a[3] then us, part = us + 1, part - a[3] end
 			if us > 0 or us == 0 and part > 0 then refused = true end
 		end
 	end
-	local n, money, tokens = running(e)
-	if b.c > 0 and n >= b.c then refused = true end
-	local g = b.g
-	if g and g.h then
-		local m, t = spent(e)
-		if g.m > 0 and g.dm > 0 and m + money + g.dm > g.m then refused = true end
-		if g.t > 0 and g.dt > 0 and t + tokens + g.dt > g.t then refused = true end
+	if full(e, b) then
+		softs[i] = math.max(softs[i], reap(e, b.g, starts[i], true))
+		if bad then return {'bad', now, bad} end
+		refused = refused or full(e, b)
 	end
 	entries[i] = e
 end

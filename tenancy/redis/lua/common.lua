@@ -135,10 +135,11 @@ local function lease(session)
 	return till
 end
 
--- reap books what sessions had under way that have ended without a word: as spent.
-local function reap(e, g, start)
+-- reap books what sessions had under way that have ended: as spent. It looks when a lease
+-- may have ended, or when it must.
+local function reap(e, g, start, must)
 	local soft = 0
-	if next(e[SESSIONS]) == nil or now < e[CHECK] then return soft end
+	if next(e[SESSIONS]) == nil or now < e[CHECK] and not must then return soft end
 	local check = now + FAR
 	for session, s in pairs(e[SESSIONS]) do
 		local till = lease(session)

@@ -1,0 +1,280 @@
+package redis
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer/tenancy/quota"
+)
+
+// Routers whose clocks are hours off count in the same day.
+func TestClocksOfRouters(t *testing.T) {
+	s := newServer(t)
+	o := Options{Rules: quota.Options{Rules: []quota.Rule{
+		{Name: "day", Budget: quota.Budget{Money: 100, Period: quota.Day}},
+		{Name: "window", Level: "window", Budget: quota.Budget{Money: 1000, Window: time.Minute}, Requests: quota.Rate{Amount: 100, Per: time.Hour}},
+	}}}
+	spent := int64(0)
+	for _, off := range []time.Duration{0, -30 * time.Hour, 30 * time.Hour, -400 * 24 * time.Hour, 5 * time.Hour} {
+		l := s.limiter(t, o)
+		l.time.offset.Add(off.Microseconds())
+		h, err := l.Admit(context.Background(), &quota.Demand{Cost: 15})
+		require.NoError(t, err, off)
+		require.True(t, h.Settle(quota.Used{Cost: 15}))
+		l.settled(t)
+		spent += 15
+		l.time.offset.Add(off.Microseconds())
+		_, err = l.Admit(context.Background(), &quota.Demand{Cost: 100})
+		if no := refusal(t, err); spent < 80 {
+			require.Equal(t, spent, no.Spent, off)
+			require.Less(t, time.Until(no.Reset), 25*time.Hour)
+		}
+	}
+}
+
+// Redis's clock set back gives nothing away and takes nothing.
+func TestClockOfRedisSetBack(t *testing.T) {
+	s := newServer(t)
+	var clock atomic.Int64
+	start := time.Now().Add(24 * time.Hour).UnixMicro()
+	clock.Store(start)
+	l := s.limiter(t, Options{now: clock.Load, Lease: 48 * time.Hour, Rules: quota.Options{Rules: []quota.Rule{
+		{Name: "r", Tokens: quota.Rate{Amount: 60}, Concurrency: 100},
+	}}})
+	left := func() int64 {
+		h, err := l.Admit(context.Background(), &quota.Demand{})
+		require.NoError(t, err)
+		st, ok := h.Standing(quota.Tokens)
+		require.True(t, ok)
+		return st.Left
+	}
+	_, err := l.Admit(context.Background(), &quota.Demand{Input: 60})
+	require.NoError(t, err)
+	clock.Add(10_000_000)
+	require.EqualValues(t, 10, left())
+	clock.Add(-3600_000_000)
+	require.EqualValues(t, 10, left())
+	clock.Add(10_000_000)
+	require.EqualValues(t, 20, left())
+	clock.Store(start + 10_000_000)
+	require.EqualValues(t, 60, left(), "forward, it refills")
+}
+
+// A request under way for longer than MaxAge counts as estimated.
+func TestMaxAge(t *testing.T) {
+	s := newServer(t)
+	o := running(1)
+	o.MaxAge = time.Millisecond
+	l := s.limiter(t, Options{Rules: o, Retry: time.Millisecond})
+	h, err := l.Admit(context.Background(), &quota.Demand{Tenant: "t"})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return l.Stats().Expired == 1 }, longEnough, time.Millisecond)
+	require.False(t, h.Settle(quota.Used{}))
+	l.settled(t)
+	l2 := s.limiter(t, Options{Rules: running(1)})
+	l2.allFree(t, 1)
+}
+
+// Leases are renewed for as long as requests run.
+func TestLeasesAreRenewed(t *testing.T) {
+	s := newServer(t)
+	l := s.limiter(t, Options{Rules: running(2), Lease: time.Second})
+	other := s.limiter(t, Options{Rules: running(2), Lease: time.Second})
+	h, err := l.Admit(context.Background(), &quota.Demand{Tenant: "t"})
+	require.NoError(t, err)
+	first := s.client(t).ZScore(context.Background(), "{kvsteer}live", l.session.Load().id).Val()
+	require.Eventually(t, func() bool { // three leases later
+		now := s.client(t).ZScore(context.Background(), "{kvsteer}live", l.session.Load().id).Val()
+		return now > first+3e6
+	}, longEnough, 10*time.Millisecond)
+	_, holds, err := take(t, other, 2)
+	require.Len(t, holds, 1)
+	require.Equal(t, quota.Concurrency, refusal(t, err).Meter)
+	require.True(t, h.Refund())
+	require.Zero(t, l.Stats().Expired)
+}
+
+// Keys go by themselves when they say nothing any more, and all of them at the end.
+func TestKeysExpire(t *testing.T) {
+	s := newServer(t)
+	c := s.client(t)
+	defer c.Close()
+	ctx := context.Background()
+	l := s.limiter(t, Options{Rules: quota.Options{Rules: []quota.Rule{
+		{Name: "r", Scope: quota.PerTenant, Requests: quota.Rate{Amount: 100, Per: time.Second}, Concurrency: 3},
+		{Name: "day", Level: "day", Scope: quota.PerTenant, Tenants: []string{"day"}, Budget: quota.Budget{Money: 10, Period: quota.Day}},
+	}}})
+	for _, tenant := range []string{"a", strings.Repeat("long", 100_000), "\xff\x00{}", "day"} {
+		h, err := l.Admit(ctx, &quota.Demand{Tenant: tenant, Cost: 1})
+		require.NoError(t, err)
+		require.True(t, h.Settle(quota.Used{Cost: 1}))
+	}
+	l.settled(t)
+	for _, k := range c.Keys(ctx, "*").Val() {
+		require.Less(t, len(k), 300)
+		require.True(t, strings.HasPrefix(k, "{kvsteer}"), k)
+		ttl := c.TTL(ctx, k).Val()
+		require.Positive(t, ttl, k)
+		require.LessOrEqual(t, ttl, 25*time.Hour, k)
+	}
+	require.Eventually(t, func() bool { return len(c.Keys(ctx, "*q:*").Val()) == 1 }, longEnough, 10*time.Millisecond, "all but what is spent of the day")
+	require.NoError(t, l.Close(ctx))
+	require.Len(t, c.Keys(ctx, "*").Val(), 1)
+}
+
+func TestClose(t *testing.T) {
+	s := newServer(t)
+	l := s.limiter(t, Options{Rules: running(2), Retry: time.Millisecond})
+	_, holds, err := take(t, l, 2)
+	require.NoError(t, err)
+	require.True(t, holds[0].Refund())
+	require.NoError(t, l.Close(context.Background()))
+	require.NoError(t, l.Close(context.Background()))
+	require.False(t, holds[1].Refund(), "it counts as estimated already")
+	_, err = l.Admit(context.Background(), &quota.Demand{Tenant: "t"})
+	require.ErrorIs(t, err, ErrClosed)
+	l = s.limiter(t, Options{Rules: running(2)})
+	_, holds, err = take(t, l, 2)
+	require.NoError(t, err)
+	s.signal(syscall.SIGSTOP)
+	require.True(t, holds[0].Refund())
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	require.ErrorContains(t, l.Close(ctx), "1 ends of requests were not told to Redis")
+	s.signal(syscall.SIGCONT)
+}
+
+// freePort returns an address, its port and another port, both free.
+func freePort(t *testing.T) (address, port, other string) {
+	t.Helper()
+	var ports [2]string
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer l.Close()
+		address = l.Addr().String()
+		_, ports[i], err = net.SplitHostPort(address)
+		require.NoError(t, err)
+	}
+	return address, ports[1], ports[0]
+}
+
+// Limits of a Redis Cluster are in one slot.
+func TestCluster(t *testing.T) {
+	address, port, bus := freePort(t)
+	s := newServer(t, "--cluster-enabled", "yes", "--port", port, "--cluster-port", bus, "--bind", "127.0.0.1")
+	one := s.client(t)
+	defer one.Close()
+	ctx := context.Background()
+	require.NoError(t, one.ClusterAddSlotsRange(ctx, 0, 16383).Err())
+	require.Eventually(t, func() bool { return strings.Contains(one.ClusterInfo(ctx).Val(), "cluster_state:ok") }, longEnough, 10*time.Millisecond)
+	c := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{address}, ContextTimeoutEnabled: true})
+	defer c.Close()
+	l := s.limiter(t, Options{Client: c, Rules: quota.Options{Rules: []quota.Rule{
+		{Name: "org", Scope: quota.PerOrg, Requests: quota.Rate{Amount: 10, Per: time.Hour}},
+		{Name: "key", Scope: quota.PerKey, Concurrency: 5},
+	}}})
+	n, holds := 0, []quota.Hold{}
+	for range 4 {
+		h, err := l.Admit(ctx, &quota.Demand{Org: "o", Key: "k{x}"})
+		require.NoError(t, err)
+		require.Empty(t, h.Degraded())
+		n, holds = n+1, append(holds, h)
+	}
+	for _, h := range holds {
+		require.True(t, h.Refund())
+	}
+	l.settled(t)
+	require.Zero(t, l.Stats().Failed)
+	h, err := l.Admit(ctx, &quota.Demand{Org: "o", Key: "k{x}"})
+	require.NoError(t, err)
+	st, _ := h.Standing(quota.Requests)
+	require.EqualValues(t, 9, st.Left)
+}
+
+// Other rules leave what was used where it was.
+func TestUpdate(t *testing.T) {
+	s := newServer(t)
+	l := s.limiter(t, Options{Rules: hourly(10)})
+	_, holds, err := take(t, l, 6)
+	require.NoError(t, err)
+	require.NoError(t, l.Update([]quota.Rule{{Name: "hourly", Requests: quota.Rate{Amount: 10, Per: 31 * 24 * time.Hour, Burst: 20}}}, quota.Weights{}))
+	n, _, err := take(t, l, 100)
+	require.Equal(t, 14, n, "the six are still counted")
+	refusal(t, err)
+	for _, h := range holds {
+		require.True(t, h.Refund())
+	}
+	l.settled(t)
+	n, _, _ = take(t, l, 100)
+	require.Equal(t, 6, n)
+	require.ErrorContains(t, l.Update([]quota.Rule{{Name: "x"}}, quota.Weights{}), "it limits nothing")
+	require.NoError(t, l.Update(nil, quota.Weights{}))
+	h, err := l.Admit(context.Background(), &quota.Demand{})
+	require.NoError(t, err)
+	_, ok := h.Standing(quota.Requests)
+	require.False(t, ok)
+	require.Empty(t, h.Soft())
+	require.True(t, h.Settle(quota.Used{}))
+	require.False(t, h.Refund())
+}
+
+// Rules that deny, and requests that never fit, need no Redis.
+func TestWithoutAsking(t *testing.T) {
+	s := newServer(t)
+	l := s.limiter(t, Options{Failure: Allow, Rules: quota.Options{Rules: []quota.Rule{
+		{Name: "closed", Classes: []string{"batch"}, Deny: true},
+		{Name: "r", Level: "r", Tokens: quota.Rate{Amount: 10}},
+	}}})
+	s.kill()
+	_, err := l.Admit(context.Background(), &quota.Demand{Class: "batch"})
+	require.True(t, refusal(t, err).Denied)
+	_, err = l.Admit(context.Background(), &quota.Demand{Input: 11})
+	require.True(t, refusal(t, err).Permanent)
+	require.Zero(t, l.Stats().Without)
+}
+
+// What is more than a share, but not more than the limit, may come again.
+func TestMoreThanAShare(t *testing.T) {
+	s := newServer(t)
+	l := s.limiter(t, Options{Failure: LocalShare, Share: 0.25, Rules: quota.Options{Rules: []quota.Rule{
+		{Name: "r", Tokens: quota.Rate{Amount: 100}},
+	}}})
+	s.kill()
+	_, err := l.Admit(context.Background(), &quota.Demand{Input: 50})
+	no := refusal(t, err)
+	require.False(t, no.Permanent)
+	require.Positive(t, no.RetryAfter)
+}
+
+func TestOptionsThatCannotBe(t *testing.T) {
+	c := goredis.NewClient(&goredis.Options{Addr: "127.0.0.1:1", ContextTimeoutEnabled: true})
+	defer c.Close()
+	late := goredis.NewClient(&goredis.Options{Addr: "127.0.0.1:1"})
+	defer late.Close()
+	for want, o := range map[string]Options{
+		"Options.Client is nil":       {},
+		"set ContextTimeoutEnabled":   {Client: late},
+		`the Prefix "{x}" has braces`: {Client: c, Prefix: "{x}"},
+		"Failure(7) is no failure":    {Client: c, Failure: 7},
+		"the Share is 0; LocalShare":  {Client: c, Failure: LocalShare},
+		"the Share is 1.5":            {Client: c, Failure: LocalShare, Share: 1.5},
+		"can't be negative":           {Client: c, Deadline: -1},
+		"the Lease is 1ms":            {Client: c, Lease: time.Millisecond},
+		`rule 0 "m": the budget is more than 2^53`: {Client: c, Rules: quota.Options{Rules: []quota.Rule{
+			{Name: "m", Budget: quota.Budget{Money: 1 << 60, Period: quota.Day}},
+		}}},
+		`rule 0 "n": it limits nothing`: {Client: c, Rules: quota.Options{Rules: []quota.Rule{{Name: "n"}}}},
+	} {
+		_, err := New(o)
+		require.ErrorContains(t, err, want)
+	}
+}
