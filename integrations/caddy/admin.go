@@ -14,12 +14,15 @@ type admin struct{}
 // routerStatus is a router as /kvsteer/status shows it. There is more than one while the
 // last requests of an old configuration are served.
 type routerStatus struct {
-	Fleet         string         `json:"fleet,omitempty"`
-	Policy        string         `json:"policy,omitempty"`
-	PolicyVersion string         `json:"policy_version,omitempty"`
-	InFlight      int            `json:"in_flight"`
-	Waiting       int            `json:"waiting"`
-	Workers       []workerStatus `json:"workers"`
+	Fleet         string `json:"fleet,omitempty"`
+	Policy        string `json:"policy,omitempty"`
+	PolicyVersion string `json:"policy_version,omitempty"`
+	// State is "opening", "" while it serves, and "ending" when it has been replaced and
+	// only answers that were on their way are left.
+	State    roomState      `json:"state,omitempty"`
+	InFlight int            `json:"in_flight"`
+	Waiting  int            `json:"waiting"`
+	Workers  []workerStatus `json:"workers"`
 	// Problem is why the fleet is not what its file says.
 	Problem string `json:"problem,omitempty"`
 }
@@ -50,22 +53,21 @@ func serveStatus(w http.ResponseWriter, r *http.Request) error {
 		return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: errors.New("ask with GET")}
 	}
 	all := []routerStatus{}
-	routers.Range(func(_, v any) bool {
-		if room, ok := v.(*routerRoom); ok && room.router != nil {
-			all = append(all, room.status())
-		}
-		return true
-	})
+	for _, at := range standing.list() {
+		all = append(all, at.status())
+	}
 	w.Header().Set("Content-Type", "application/json")
 	return json.NewEncoder(w).Encode(map[string]any{"routers": all})
 }
 
-func (r *routerRoom) status() routerStatus {
-	f := r.fleet.fleet
-	s := routerStatus{
-		Fleet: r.config.Fleet, Policy: r.config.Policy,
-		InFlight: r.router.InFlight(), Waiting: r.router.Waiting(), Workers: []workerStatus{},
+func (at roomAt) status() routerStatus {
+	r := at.room
+	s := routerStatus{Fleet: r.config.Fleet, Policy: r.config.Policy, State: at.state, Workers: []workerStatus{}}
+	if at.state == opening {
+		return s // its router may not be there yet
 	}
+	f := r.fleet.fleet
+	s.InFlight, s.Waiting = r.router.InFlight(), r.router.Waiting()
 	if r.rules != nil {
 		s.PolicyVersion = r.rules.Status().Version
 	}

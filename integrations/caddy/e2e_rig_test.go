@@ -30,7 +30,7 @@ import (
 // time, behind the second three that take a twentieth of a GPU's.
 type process struct {
 	t          *testing.T
-	dir        string
+	dir, grace string
 	cmd        *exec.Cmd
 	ended      chan error
 	fast, slow site
@@ -45,7 +45,7 @@ type site struct {
 	answers    *atomic.Int64 // that have begun
 }
 
-func startCaddy(t *testing.T) *process {
+func startCaddy(t *testing.T, grace string) *process {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "kvsteer") //nolint:usetesting // a socket's path must be short
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func startCaddy(t *testing.T) *process {
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))
 
-	p := &process{t: t, dir: dir, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, logs: &syncBuffer{}}
+	p := &process{t: t, dir: dir, grace: grace, client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, logs: &syncBuffer{}}
 	p.admin = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(dir, "admin"))
 	}}}
@@ -122,12 +122,12 @@ func (p *process) site(name string, speed float64) site {
 
 // caddyfile is the configuration, with more options for both sites.
 func (p *process) caddyfile(options string) string {
-	return strings.NewReplacer("DIR", p.dir, "FAST", p.fast.url, "SLOW", p.slow.url, "OPTIONS", options).Replace(`{
+	return strings.NewReplacer("DIR", p.dir, "GRACE", p.grace, "FAST", p.fast.url, "SLOW", p.slow.url, "OPTIONS", options).Replace(`{
 	admin unix/DIR/admin
 	persist_config off
 	auto_https off
 	shutdown_delay 1s
-	grace_period 60s
+	grace_period GRACE
 }
 (why) {
 	header >X-Worker {http.kvsteer.worker}

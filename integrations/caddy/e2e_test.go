@@ -31,7 +31,7 @@ import (
 // A real Caddy, built from this module, does all that a gateway meets: one process, one
 // thing after the other, and nothing is left in flight.
 func TestE2E(t *testing.T) {
-	p := startCaddy(t)
+	p := startCaddy(t, "60s")
 	for _, step := range []struct {
 		name string
 		run  func(t *testing.T, p *process)
@@ -363,4 +363,38 @@ func sigterm(t *testing.T, p *process) {
 	// Whoever got no answer asked again: had some of those been decided, there were more.
 	require.EqualValues(t, p.slow.answers.Load(), chosen, "each request that was decided was answered")
 	t.Logf("%d requests on record, %d with usage", chosen, known)
+}
+
+// Streams that outlast the grace period are cut off, and have an end on record.
+func TestE2EGracePeriod(t *testing.T) {
+	p := startCaddy(t, "1s")
+	for _, e := range p.slow.engines {
+		e.Faults().Hang(fleettest.HangMidStream)
+	}
+	const n = 5
+	for i := range n {
+		resp, err := p.begin(t.Context(), p.slow, chatPath, chat(strconv.Itoa(i), true))
+		require.NoError(t, err)
+		defer resp.Body.Close() //nolint:gocritic // five of them
+	}
+	p.reload("max_attempts 2") // they are the old router's
+	p.terminate()
+	<-p.ended //nolint:errcheck // Caddy may call it a failure that it had to wait for so long
+	log, err := os.Open(filepath.Join(p.dir, "slow.log"))
+	require.NoError(t, err)
+	defer log.Close()
+	ended := 0
+	require.NoError(t, record.Read(log, func(e *record.Entry) error {
+		require.Empty(t, e.Damage)
+		require.Nil(t, e.Lost)
+		if e.Outcome != nil {
+			require.Equal(t, "canceled", e.Outcome.Error)
+			ended++
+		}
+		return nil
+	}))
+	require.Equal(t, n, ended)
+	for _, e := range p.slow.engines {
+		e.Faults().Clear()
+	}
 }

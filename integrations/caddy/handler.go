@@ -109,7 +109,7 @@ func (h *Handler) Validate() error {
 }
 
 // Cleanup implements caddy.CleanerUpper. Requests may still be on their way then: the
-// last of them lets go of the router.
+// last that has no answer yet lets go of the router, and the last to end of the rest.
 func (h *Handler) Cleanup() error {
 	if h.room == nil {
 		return nil // Provision failed
@@ -121,7 +121,7 @@ func (h *Handler) Cleanup() error {
 // leave lets go of the router.
 func (h *Handler) leave() error {
 	if h.transport != nil {
-		h.transport.CloseIdleConnections()
+		h.transport.CloseIdleConnections() // those that are in use now: after their requests
 	}
 	if err := h.room.leave(); err != nil {
 		return fmt.Errorf("closing what is no longer configured: %w", err)
@@ -144,9 +144,17 @@ func (h *Handler) warn() {
 // ServeHTTP implements caddyhttp.MiddlewareHandler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
 	h.users.enter()
-	defer h.users.leave()
+	routed := sync.OnceFunc(h.users.leave)
+	defer func() {
+		if routed(); h.users.over() {
+			h.transport.CloseIdleConnections()
+		}
+	}()
+	r, done := h.room.requests.begin(r)
+	defer done()
 	t, r := h.room.trails.begin(r)
 	defer t.end() // also when the proxy panics because the answer broke off
+	t.routed = routed
 	if h.asksReadiness(r) {
 		h.tellReadiness(w, r)
 		return nil

@@ -25,10 +25,9 @@ import (
 
 // rooms are the routers there are.
 func rooms() (all []*routerRoom) {
-	routers.Range(func(_, v any) bool {
-		all = append(all, v.(*routerRoom))
-		return true
-	})
+	for _, at := range standing.list() {
+		all = append(all, at.room)
+	}
 	return all
 }
 
@@ -44,7 +43,7 @@ func TestReloadKeepsTheRouter(t *testing.T) {
 		require.Equal(t, http.StatusOK, r.ask("hi").status)
 		require.Equal(t, before, rooms())
 	}
-	lingering.hurry()
+	settle(t)
 	require.Equal(t, before, rooms(), "it is in use")
 	n, _ := routers.References(before[0].key)
 	require.Equal(t, 2, n)
@@ -62,7 +61,7 @@ func TestReloadChangesTheRouter(t *testing.T) {
 
 	r.load("kvsteer {\n fleet DIR/fleet.yaml\n max_attempts 2\n}")
 	require.Len(t, rooms(), 2)
-	lingering.hurry()
+	settle(t)
 	require.Len(t, rooms(), 2, "a request uses it")
 	for _, room := range rooms() {
 		require.Same(t, old.fleet, room.fleet)
@@ -110,7 +109,7 @@ func TestLateRequest(t *testing.T) {
 	require.Empty(t, h.room.logs.here, "Caddy closes our logger")
 	require.Len(t, h.room.fleet.logs.here, 1)
 	require.Equal(t, http.StatusOK, ask())
-	lingering.hurry()
+	settle(t)
 	require.Equal(t, http.StatusServiceUnavailable, ask(), "but not for ever")
 	require.Len(t, rooms(), 1)
 }
@@ -138,7 +137,7 @@ func TestRefusedConfigurations(t *testing.T) {
 			err := caddy.Load(r.config("kvsteer {\n "+c.options+"\n}"), true)
 			require.ErrorContains(t, err, strings.ReplaceAll(c.want, "DIR", r.dir))
 			require.ErrorContains(t, err, "http.handlers.kvsteer")
-			lingering.hurry()
+			settle(t)
 			require.Equal(t, before, rooms())
 			require.Equal(t, http.StatusOK, r.ask("hi").status)
 		})
@@ -220,7 +219,7 @@ func TestRoutersShareADecisionLog(t *testing.T) {
 	require.NoError(t, other.Body.Close())
 	r.idle()
 	r.load("respond 204") // closes the log
-	lingering.hurry()
+	settle(t)
 	ends := map[string]int{}
 	for _, e := range r.entries("decisions") {
 		if e.decision > 0 {
@@ -253,7 +252,7 @@ func TestRotatedDecisionLog(t *testing.T) {
 	require.Equal(t, before, rooms())
 	require.Equal(t, http.StatusOK, r.ask("hi").status)
 	r.load("respond 204") // closes the log
-	lingering.hurry()
+	settle(t)
 	require.Len(t, r.entries("decisions.1"), 2)
 	require.Len(t, r.entries("decisions"), 2)
 }
@@ -264,7 +263,7 @@ func TestValidateLeavesNothing(t *testing.T) {
 	var config caddy.Config
 	require.NoError(t, caddy.StrictUnmarshalJSON(r.config(plain), &config))
 	require.NoError(t, caddy.Validate(&config))
-	lingering.hurry()
+	settle(t)
 	require.Empty(t, rooms())
 }
 
@@ -368,6 +367,7 @@ func TestUsers(t *testing.T) {
 	require.NoError(t, u.retire(false))
 	require.Zero(t, ended)
 	u.leave()
+	settle(t)
 	require.Equal(t, 1, ended)
 	require.ErrorIs(t, told, failure)
 

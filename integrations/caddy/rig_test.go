@@ -61,7 +61,7 @@ func newRig(t *testing.T, engines ...fleettest.Config) *rig {
 	t.Cleanup(func() {
 		r.client.CloseIdleConnections()
 		require.NoError(t, caddy.Stop())
-		lingering.hurry()
+		settle(t)
 		require.Empty(t, r.status(), "routers are left")
 		require.NoError(t, os.RemoveAll(dir))
 	})
@@ -196,11 +196,20 @@ func (r *rig) stream(ctx context.Context, text string) (*http.Response, *bufio.R
 // status is what /kvsteer/status shows.
 func (*rig) status() []routerStatus {
 	var all []routerStatus
-	routers.Range(func(_, v any) bool {
-		all = append(all, v.(*routerRoom).status())
-		return true
-	})
+	for _, at := range standing.list() {
+		all = append(all, at.status())
+	}
 	return all
+}
+
+// settle ends all lingering, and waits for what is closed behind requests.
+func settle(t *testing.T) {
+	t.Helper()
+	lingering.hurry()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	behind.wait(ctx)
+	require.NoError(t, ctx.Err(), "something does not close")
 }
 
 // idle waits until nothing is in flight anywhere.
@@ -274,14 +283,13 @@ func (r *rig) tenants() (names []string) {
 
 // trailsOpen are the decisions whose requests are still written down.
 func trailsOpen() (ids []uint64) {
-	routers.Range(func(_, v any) bool {
-		ts := &v.(*routerRoom).trails
+	for _, at := range standing.list() {
+		ts := &at.room.trails
 		ts.mu.Lock()
-		defer ts.mu.Unlock()
 		for id := range ts.open {
 			ids = append(ids, id)
 		}
-		return true
-	})
+		ts.mu.Unlock()
+	}
 	return ids
 }

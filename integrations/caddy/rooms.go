@@ -45,16 +45,19 @@ type fleetRoom struct {
 
 // routerRoom is a router and what belongs to it.
 type routerRoom struct {
-	key     string
-	config  Config
-	fleet   *fleetRoom
-	router  *kvsteer.Router
-	rules   *policyfile.Source // nil for the default policy
-	ruled   policy.CheckOptions
-	log     *record.Recorder // nil without one
-	logs    *sink
-	trails  trails
-	closers []func() error // the last first
+	key    string
+	config Config
+	fleet  *fleetRoom
+	router *kvsteer.Router
+	rules  *policyfile.Source // nil for the default policy
+	ruled  policy.CheckOptions
+	log    *record.Recorder // nil without one
+	logs   *sink
+	trails trails
+	// closers end what chooses workers, lasting what answers need to their end, the
+	// last of each first.
+	closers, lasting []func() error
+	requests         requests
 }
 
 // enter returns the room of a configuration, which the caller must leave. The logger
@@ -66,9 +69,11 @@ func enter(c *Config, logger slog.Handler) (*routerRoom, error) {
 	}
 	v, _, err := routers.LoadOrNew(string(key), func() (caddy.Destructor, error) {
 		r := &routerRoom{key: string(key), config: *c, logs: newSink(logger)}
+		standing.set(r, opening)
 		if failed := r.open(logger); failed != nil {
 			return nil, errors.Join(failed, r.Destruct())
 		}
+		standing.set(r, serving)
 		return r, nil
 	})
 	if err != nil {
@@ -121,12 +126,24 @@ func (r *routerRoom) reopen() {
 	_ = r.log.Reopen(ctx)
 }
 
-// Destruct implements caddy.Destructor. It ends what open began.
-func (r *routerRoom) Destruct() (err error) {
-	for _, end := range slices.Backward(r.closers) {
+// Destruct implements caddy.Destructor: nobody asks the router any more. It ends what
+// open began, what answers that are on their way need after the last of them.
+func (r *routerRoom) Destruct() error {
+	standing.set(r, ending)
+	err := closeAll(&r.closers)
+	return errors.Join(err, r.requests.afterwards(func() error {
+		defer standing.remove(r)
+		return closeAll(&r.lasting)
+	}, func(err error) {
+		r.logs.logger().Error("what answers needed did not close well", "error", err)
+	}))
+}
+
+func closeAll(closers *[]func() error) (err error) {
+	for _, end := range slices.Backward(*closers) {
 		err = errors.Join(err, end())
 	}
-	r.closers = nil
+	*closers = nil
 	return err
 }
 
@@ -135,7 +152,7 @@ func (r *routerRoom) open(first slog.Handler) (err error) {
 	if r.fleet, err = enterFleet(&r.config, first); err != nil {
 		return err
 	}
-	r.closers = append(r.closers, r.fleet.leave)
+	r.lasting = append(r.lasting, r.fleet.leave)
 	opts := []kvsteer.Option{
 		kvsteer.WithFleet(r.fleet.fleet), kvsteer.WithPredictor(r.fleet.predictor), kvsteer.WithEvents(&zmtp.Transport{}),
 		kvsteer.WithLogger(logger), kvsteer.WithHooks(&r.trails),
@@ -168,7 +185,7 @@ func (r *routerRoom) openRecord(logger *slog.Logger) ([]kvsteer.Option, error) {
 	if err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}
-	r.log, r.closers = log, append(r.closers, log.Close)
+	r.log, r.lasting = log, append(r.lasting, log.Close)
 	return []kvsteer.Option{kvsteer.WithHooks(log)}, nil
 }
 

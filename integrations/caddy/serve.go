@@ -1,6 +1,7 @@
 package kvsteercaddy
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -18,10 +19,18 @@ import (
 
 func (h *Handler) newProxy(logger *slog.Logger) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
-		Rewrite: forwarded, Transport: h.transport, ErrorHandler: h.fail,
+		Rewrite: forwarded, Transport: h.transport, ErrorHandler: h.fail, ModifyResponse: answered,
 		// It says that an answer broke off, and why.
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn),
 	}
+}
+
+// answered is told that the answer has begun.
+func answered(resp *http.Response) error {
+	if t := trailOf(resp.Request); t != nil && t.routed != nil {
+		t.routed()
+	}
+	return nil
 }
 
 // forwarded says for whom the request is, as reverse_proxy does: only a proxy that the
@@ -119,6 +128,9 @@ func (*Handler) decided(r *http.Request, d *kvsteer.Decision) {
 
 // fail answers a request that no worker has answered.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, errCutOff) { // the client is still there
+		err = &kvsteer.Error{Code: kvsteer.CodeClosed, Message: "the gateway is shutting down", Err: err}
+	}
 	if t := trailOf(r); t != nil {
 		t.failed(err)
 	}

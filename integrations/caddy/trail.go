@@ -20,6 +20,8 @@ type trail struct {
 	repl  *caddy.Replacer
 	extra *caddyhttp.ExtraLogFields
 	in    http.Header // as handlers in front have left them
+	// routed says that the request needs no worker any more: it has one's answer.
+	routed func()
 
 	mu       sync.Mutex
 	decision *kvsteer.Decision

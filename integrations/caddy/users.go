@@ -10,8 +10,9 @@ import (
 // were opened just before: net/http gives those 5 s to begin one.
 const linger = 10 * time.Second
 
-// users counts the requests of a handler, so that what they use is let go of after the
-// last of them: Caddy cleans up a configuration while its requests are still served.
+// users counts the requests of a handler that may still have to be sent somewhere, so
+// that the router is let go of after the last of them: Caddy cleans up a configuration
+// while its requests are still served.
 type users struct {
 	linger time.Duration
 	last   func() error // is called once
@@ -29,26 +30,45 @@ func (u *users) enter() {
 	u.n++
 }
 
+// leave lets no request wait for what is closed after it.
 func (u *users) leave() {
-	if err := u.end(); err != nil {
-		u.failed(err)
+	if u.without() {
+		behind.do(func() { u.tell(u.last()) })
 	}
 }
 
-func (u *users) end() error {
+// over reports whether the router was let go of.
+func (u *users) over() bool {
 	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.done
+}
+
+// without counts one less and reports whether it was the last.
+func (u *users) without() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
 	u.n--
 	last := u.gone && u.n == 0 && !u.done
 	u.done = u.done || last
-	u.mu.Unlock()
-	if !last {
+	return last
+}
+
+func (u *users) end() error {
+	if !u.without() {
 		return nil
 	}
 	return u.last()
 }
 
-// retire says that there will be no more, soon. With now, as when the process ends,
-// those that linger elsewhere are let go of as well.
+func (u *users) tell(err error) {
+	if err != nil {
+		u.failed(err)
+	}
+}
+
+// retire says that there will be no more, soon. With now, as when the process ends, all
+// requests are cut off and those that linger elsewhere are let go of as well.
 func (u *users) retire(now bool) error {
 	u.mu.Lock()
 	if u.gone {
@@ -58,12 +78,15 @@ func (u *users) retire(now bool) error {
 	u.gone = true
 	u.n++ // ourselves
 	u.mu.Unlock()
-	if !now && u.linger > 0 {
+	switch {
+	case now:
+		return leaveAll(u.end)
+	case u.linger > 0:
 		lingering.add(u)
 		return nil
+	default:
+		return u.end()
 	}
-	lingering.hurry()
-	return u.end()
 }
 
 // lingering is of the process, as configurations are: the last of them must end what
@@ -80,26 +103,21 @@ type lingerers struct {
 func (l *lingerers) add(u *users) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.timers[u] = time.AfterFunc(u.linger, func() {
-		if l.take(u) {
-			u.leave()
-		}
-	})
+	l.timers[u] = time.AfterFunc(u.linger, func() { l.take(u) })
 }
 
-// take reports whether u lingered until this call.
-func (l *lingerers) take(u *users) bool {
+// take ends the lingering of u unless that was done.
+func (l *lingerers) take(u *users) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t, ok := l.timers[u]
-	if ok {
+	if t, ok := l.timers[u]; ok {
 		t.Stop()
 		delete(l.timers, u)
+		u.leave()
 	}
-	return ok
 }
 
-// hurry ends all lingering.
+// hurry ends all lingering, and returns when what that closes is closed.
 func (l *lingerers) hurry() {
 	l.mu.Lock()
 	var all []*users
@@ -110,6 +128,6 @@ func (l *lingerers) hurry() {
 	clear(l.timers)
 	l.mu.Unlock()
 	for _, u := range all {
-		u.leave()
+		u.tell(u.end())
 	}
 }
