@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/kvcache"
@@ -21,6 +22,7 @@ type residency struct {
 	index  *kvcache.Index
 	opts   *options
 	proofs *proofs
+	polls  *trtllm.Transport // of engines whose events are fetched
 
 	// homes is copied on write under mu and read without a lock by every pick.
 	homes atomic.Pointer[map[string]*residence]
@@ -117,8 +119,16 @@ func meaning(t kvcache.Trust) string {
 	}
 }
 
+// lingerPolls bounds the time between two instances at one address.
+const lingerPolls = 10 * time.Second
+
 func newResidency(index *kvcache.Index, opts *options, p *proofs) *residency {
-	r := &residency{index: index, opts: opts, proofs: p}
+	r := &residency{
+		index: index, opts: opts, proofs: p,
+		// What a restarted engine says first may come to the Follower of the instance
+		// that it was, and is for the one that takes its place.
+		polls: &trtllm.Transport{Logger: opts.logger, Linger: lingerPolls},
+	}
 	r.homes.Store(&map[string]*residence{})
 	return r
 }
@@ -232,11 +242,10 @@ func (r *residency) follow(m *fleet.Member, h *residence) {
 	if logger != nil {
 		logger = logger.With(slog.String("worker", w.Name))
 	}
-	polls := &trtllm.Transport{Logger: logger} // one for all ranks, which share an address
 	for i, ep := range w.Events {
 		transport, decoder := r.opts.events, follow.Decoder(nil)
 		if isPolled(ep) {
-			transport, decoder = polls, &trtllm.Decoder{TokensPerBlock: w.BlockSize}
+			transport, decoder = r.polls, &trtllm.Decoder{TokensPerBlock: w.BlockSize}
 		}
 		own := h.ownRank(w.Events, i)
 		f, err := follow.Start(context.Background(), follow.Config{
@@ -322,4 +331,5 @@ func (r *residency) close() {
 		r.proofs.left(id)
 		r.leave(h)
 	}
+	_ = r.polls.Close() // always nil
 }

@@ -1,9 +1,15 @@
 package kvsteer_test
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,10 +23,15 @@ import (
 
 // trtllmRig is a rig of TensorRT-LLM engines, whose router has no use for an event
 // transport.
-func trtllmRig(t *testing.T, engines int, more func(c *fleettest.Config)) *rig {
+func trtllmRig(t *testing.T, engines int, more func(c *fleettest.Config), workers ...func(w *fleet.Worker)) *rig {
 	t.Helper()
 	return newRig(t, rigConfig{
 		engines: engines,
+		worker: func(_ int, w *fleet.Worker) {
+			for _, change := range workers {
+				change(w)
+			}
+		},
 		engine: func(_ int, c *fleettest.Config) {
 			c.Dialect, c.Hub, c.Render = fleettest.TensorRTLLM, nil, true
 			if more != nil {
@@ -153,6 +164,47 @@ func TestTensorRTLLMFaults(t *testing.T) {
 	d, err := r.router.Explain(t.Context(), chatRequest(last, false))
 	require.NoError(t, err)
 	require.Equal(t, name, d.Winner().Name)
+}
+
+// A restarted engine is another instance as soon as the fleet has noticed. What it had
+// said by then was taken out by the follower of the former one, and is not lost.
+func TestTensorRTLLMRestartIsHandedOn(t *testing.T) {
+	t.Parallel()
+	var begun atomic.Int32 // processes whose first event was fetched
+	r := trtllmRig(t, 1, nil, func(w *fleet.Worker) {
+		u, err := url.Parse(w.URL)
+		require.NoError(t, err)
+		proxy := httptest.NewServer(&httputil.ReverseProxy{
+			Rewrite:      func(q *httputil.ProxyRequest) { q.SetURL(u) },
+			ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+			ModifyResponse: func(resp *http.Response) error {
+				b, err := io.ReadAll(resp.Body)
+				if strings.Contains(string(b), `"event_id":0,`) {
+					begun.Add(1)
+				}
+				resp.Body = io.NopCloser(bytes.NewReader(b))
+				return err
+			},
+		})
+		t.Cleanup(proxy.Close)
+		w.Events[0].Events = proxy.URL
+	})
+	r.waitTrust(kvcache.Exact)
+	e, before := r.engines[0], r.fleet.Snapshot().Members()[0].ID()
+	require.NoError(t, e.Kill())
+	r.waitRoutable(0)
+	e.Faults().Unhealthy(true) // the fleet waits, the follower does not
+	require.NoError(t, e.Revive())
+	require.Eventually(t, func() bool { return begun.Load() == 2 }, wait, tick)
+	require.Equal(t, before, r.fleet.Snapshot().Members()[0].ID())
+	e.Faults().Clear()
+	r.waitRoutable(1)
+	require.NotEqual(t, before, r.fleet.Snapshot().Members()[0].ID())
+	r.waitTrust(kvcache.Exact)
+	text := fleettest.Text(1, 1500)
+	behind(t, e, chatBody(text, false))
+	r.cachedAt(e.Name(), text, func(cached int) bool { return cached > 1000 })
+	r.waitTrust(kvcache.Exact)
 }
 
 func TestTensorRTLLMNeedsNoTransportButOthersDo(t *testing.T) {

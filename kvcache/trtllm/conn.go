@@ -88,40 +88,25 @@ func (c *conn) Link() follow.Link {
 }
 
 // Close implements [follow.Conn]. The last connection of an address ends its
-// polling and waits for that.
+// polling and waits for that, unless the Transport has a Linger.
 func (c *conn) Close() error {
+	s := c.source
 	c.once.Do(func() {
 		close(c.closed)
-		s := c.source
 		s.t.mu.Lock()
+		defer s.t.mu.Unlock()
 		s.mu.Lock()
-		if s.lanes[c.rank] == c.lane {
-			delete(s.lanes, c.rank) // who dials again begins anew
-		}
-		c.lane.conn, c.lane.queue = nil, nil
-		s.conns--
-		last := s.conns == 0
-		s.mu.Unlock()
-		if last && s.t.sources[s.url] == s {
-			delete(s.t.sources, s.url)
-		}
-		s.t.mu.Unlock()
-		if last {
-			s.cancel()
-		}
+		defer s.mu.Unlock()
+		s.release(c.rank, c.lane)
 	})
 	// A second call waits as well. Others may still use the source.
-	if c.source.idle() {
-		<-c.source.done
+	s.mu.Lock()
+	over := s.over
+	s.mu.Unlock()
+	if over {
+		<-s.done
 	}
 	return nil
-}
-
-// idle reports whether there are no connections.
-func (s *source) idle() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.conns == 0
 }
 
 // Malformed is the number of elements of the address's answers that could not be

@@ -47,6 +47,10 @@
 // events carry no time. Payloads therefore get a first member, "kvsteer_epoch",
 // that differs after each restart.
 //
+// A router that takes a restarted engine for another instance closes the former's
+// connection and dials anew, and the engine's first events may have come to the
+// former. With [Transport.Linger] they are handed on.
+//
 // # Data-parallel ranks
 //
 // With attention data parallelism one endpoint serves all ranks, each with ids of
@@ -63,7 +67,7 @@
 //
 // # Resources
 //
-// Each polled address costs one goroutine while a connection to it is open; Close
-// of the last one ends it and waits. The memory is bounded by MaxReply for an
+// Each polled address costs one goroutine while a connection to it is open, and for
+// Linger after that; Close of the last one, or of the Transport, ends it and waits. The memory is bounded by MaxReply for an
 // answer and again for the events of each rank that nobody has received yet.
 package trtllm

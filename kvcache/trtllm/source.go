@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,10 +19,13 @@ const (
 	// maxUnclaimed bounds, in bytes, what is kept for a rank before somebody
 	// connects to it: ranks are dialled one after the other.
 	maxUnclaimed = 8 << 20
+	// youth is how long after the start of an engine its events are kept for the
+	// next connection: a restart is noticed within that time.
+	youth = time.Minute
 )
 
 // source polls one address for all of its ranks. Its goroutine ends with the last
-// connection, or when polls keep failing.
+// connection, or Linger after it, or when polls keep failing.
 type source struct {
 	t        *Transport
 	url      string
@@ -45,6 +49,9 @@ type source struct {
 
 	conns int
 	lanes map[int]*lane
+	// linger ends the source unless somebody connects; nil while somebody is.
+	linger *time.Timer
+	over   bool // it was told to end
 }
 
 // lane is one rank's part of the stream. source.mu guards it.
@@ -60,6 +67,15 @@ type lane struct {
 	last     uint64 // the latest event's id
 	epoch    int64
 	doubt    time.Time // since when events may be missing unnoticed; zero: they can't
+
+	// young are the events since the engine's start, which was seen at started; nil
+	// if it is not or no longer known what they all are.
+	young   []item
+	size    int64 // of young
+	started time.Time
+	// handed are the young events for a next connection. They become its queue with
+	// the first poll that shows that the engine has not restarted since.
+	handed []item
 }
 
 // item is an event to be received, and how many bytes it came in. It shares no
@@ -93,6 +109,14 @@ func (s *source) connect(rank int) (*conn, error) {
 	l := s.lane(rank)
 	if l.conn != nil {
 		return nil, ErrConsumed
+	}
+	if l.broken != nil { // while nobody was connected
+		delete(s.lanes, rank)
+		l = s.lane(rank)
+	}
+	if s.linger != nil {
+		s.linger.Stop()
+		s.linger = nil
 	}
 	c := &conn{source: s, rank: rank, lane: l, wake: make(chan struct{}, 1), closed: make(chan struct{})}
 	l.conn = c
@@ -149,6 +173,55 @@ func (s *source) run(ctx context.Context) {
 	}
 }
 
+// release takes the connection from a rank. Where the engine has just started, what
+// it said stays for who connects next. t.mu and s.mu are held.
+func (s *source) release(rank int, l *lane) {
+	s.conns--
+	l.conn, l.queue, l.bytes = nil, nil, 0
+	lingers := s.t.Linger > 0 && !s.t.closed && s.t.sources[s.url] == s
+	switch {
+	case s.lanes[rank] != l:
+	case lingers && l.young != nil && l.broken == nil && time.Since(l.started) < youth:
+		l.handed, l.born = slices.Clone(l.young), time.Now()
+	default:
+		delete(s.lanes, rank) // who dials again begins anew
+	}
+	switch {
+	case s.conns > 0:
+	case lingers:
+		s.linger = time.AfterFunc(s.t.Linger, func() {
+			s.t.mu.Lock()
+			defer s.t.mu.Unlock()
+			s.retire()
+		})
+	default:
+		s.retireLocked()
+	}
+}
+
+// retire ends a source without connections and reports whether it has none. t.mu is
+// held.
+func (s *source) retire() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.retireLocked()
+}
+
+func (s *source) retireLocked() bool {
+	if s.conns > 0 {
+		return false
+	}
+	if s.linger != nil {
+		s.linger.Stop()
+	}
+	if s.t.sources[s.url] == s {
+		delete(s.t.sources, s.url)
+	}
+	s.over = true
+	s.cancel()
+	return true
+}
+
 // end breaks every connection; later ones get a source of their own.
 func (s *source) end(cause error) {
 	s.t.drop(s)
@@ -172,6 +245,9 @@ func (s *source) deliver(a answer) {
 		}
 	}
 	for _, l := range s.lanes {
+		if a.err == nil {
+			l.adopt()
+		}
 		if a.torn && l.doubt.IsZero() {
 			l.doubt = now
 		}
@@ -209,24 +285,57 @@ func (s *source) note(err error) {
 // connection. s.mu is held.
 func (s *source) push(ev event, now time.Time) bool {
 	l := s.laneOf(ev.rank)
+	follows := l.numbered && ev.id == l.last+1
+	if !follows {
+		l.handed = nil
+	}
+	l.adopt()
 	if !l.numbered || ev.id <= l.last {
 		// Another process, as far as we know: ids only rise.
 		l.epoch = max(l.epoch+1, now.UnixNano())
 	}
 	l.numbered, l.last, l.doubt = true, ev.id, time.Time{}
+	it := item{follow.Message{Seq: ev.id, Payload: payload(ev.raw, l.epoch)}, int64(len(ev.raw))}
+	if s.t.Linger > 0 {
+		l.remember(it, follows, now)
+	}
 	most := s.t.maxReply()
 	if l.conn == nil {
 		if most = min(most, maxUnclaimed); now.Sub(l.born) >= s.patience {
 			l.queue, l.bytes, most = nil, 0, 0 // nobody will come
 		}
 	}
-	if size := int64(len(ev.raw)); l.bytes+size <= most && l.broken == nil {
-		l.bytes += size
-		l.queue = append(l.queue, item{follow.Message{Seq: ev.id, Payload: payload(ev.raw, l.epoch)}, size})
+	if l.bytes+it.size <= most && l.broken == nil {
+		l.bytes += it.size
+		l.queue = append(l.queue, it)
 		l.signal()
 		return true
 	}
 	return l.conn != nil // its reader is slow, and will find a gap
+}
+
+// adopt queues what is handed on.
+func (l *lane) adopt() {
+	if l.handed == nil {
+		return
+	}
+	l.queue, l.bytes = append(l.handed, l.queue...), l.bytes+l.size
+	l.handed = nil
+	l.signal()
+}
+
+// remember keeps the first events of an engine. follows says that none is missing
+// before this one.
+func (l *lane) remember(it item, follows bool, now time.Time) {
+	switch {
+	case it.Seq == 0:
+		l.young, l.size, l.started = []item{it}, it.size, now
+	case l.young == nil:
+	case follows && l.size+it.size <= maxUnclaimed && now.Sub(l.started) < youth:
+		l.young, l.size = append(l.young, it), l.size+it.size
+	default:
+		l.young, l.size = nil, 0
+	}
 }
 
 // laneOf returns where an event of that rank, -1 if it names none, goes. s.mu is

@@ -40,8 +40,8 @@ var (
 )
 
 // Transport polls engines for their events. The zero value works. It is safe for
-// concurrent use, must not be changed once used, and must not be copied; there is
-// nothing to close but the connections.
+// concurrent use, must not be changed once used, and must not be copied; without
+// Linger there is nothing to close but the connections.
 type Transport struct {
 	// Interval is the pause between the end of one poll and the next. 0 means
 	// DefaultInterval, 200 ms; more than MaxInterval, 1 s, is that.
@@ -53,6 +53,13 @@ type Transport struct {
 	// Patience is how long polls may fail before a connection counts as lost. 0
 	// means DefaultPatience, 10 s.
 	Patience time.Duration
+	// Linger is how long an address is polled on after its last connection was
+	// closed. Who dials it meanwhile is given what was taken out since the engine
+	// started, if that was within a minute and is no more than 8 MiB a rank: so a
+	// restarted engine can pass from one follower to the next and stay exact,
+	// though its first event came to the former. 0 means not at all; otherwise
+	// call Close at the end.
+	Linger time.Duration
 	// MaxReply bounds, in bytes, one answer, and the events of one rank that
 	// wait to be received. What is beyond is lost, which the numbers show. 0
 	// means DefaultMaxReply, 128 MiB: that many events are in the buffer of an
@@ -69,6 +76,7 @@ type Transport struct {
 	Logger *slog.Logger
 
 	mu      sync.Mutex
+	closed  bool
 	sources map[string]*source // by URL
 }
 
@@ -105,6 +113,24 @@ func (t *Transport) Dial(ctx context.Context, ep follow.Endpoint) (follow.Conn, 
 		t.sources[at] = s
 	}
 	return s.connect(ep.Rank)
+}
+
+// Close ends the polling of addresses without a connection, and waits for it. From
+// then on there is no Linger. It always returns nil.
+func (t *Transport) Close() error {
+	t.mu.Lock()
+	t.closed = true
+	var idle []*source
+	for _, s := range t.sources {
+		if s.retire() {
+			idle = append(idle, s)
+		}
+	}
+	t.mu.Unlock()
+	for _, s := range idle {
+		<-s.done
+	}
+	return nil
 }
 
 // drop forgets a source that polls no more. t.mu is not held.
