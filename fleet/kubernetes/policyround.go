@@ -248,14 +248,16 @@ func (r *policyRound) load() error {
 	return nil
 }
 
-// note keeps how things stand, and tells what is new of it.
+// note keeps how things stand, and then tells what is new of it: who is told finds it
+// in the status.
 func (p *Policies) note(r *policyRound, err error) {
 	errs := make(map[string]error, len(r.errs))
+	var problems []*ObjectError
 	for _, key := range slices.Sorted(maps.Keys(r.errs)) {
 		ns, name, _ := strings.Cut(key, "/")
 		object := origin{KindPolicy, ns, name}.problem("", lines(r.errs[key]))
 		errs[key] = object
-		p.told.add(object)
+		problems = append(problems, object)
 	}
 	p.mu.Lock()
 	p.status.Errs, p.status.Objects = errs, slices.Sorted(maps.Keys(r.chosen))
@@ -263,6 +265,9 @@ func (p *Policies) note(r *policyRound, err error) {
 		p.status.Err = nil
 	}
 	p.mu.Unlock()
+	for _, object := range problems {
+		p.told.add(object)
+	}
 	if err != nil {
 		p.away(err)
 	}
