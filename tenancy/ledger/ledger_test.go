@@ -287,6 +287,8 @@ func TestOptionsAreChecked(t *testing.T) {
 	require.ErrorContains(t, err, "Sink is nil")
 	_, err = ledger.New(ledger.Options{Sink: &memory{}, Batch: -1})
 	require.ErrorContains(t, err, "Batch -1")
+	_, err = ledger.New(ledger.Options{Sink: &memory{}, Buffer: 15, Spool: spoolPath(t)})
+	require.ErrorContains(t, err, "at least 16")
 }
 
 // What a request pays.

@@ -11,9 +11,11 @@ import (
 type Options struct {
 	// Sink keeps the records. The caller closes it, after the Ledger.
 	Sink Sink
-	// Buffer bounds the records in memory, some 500 bytes each. 0 means 65,536.
+	// Buffer bounds the records in memory, some 500 bytes each. 0 means 65,536; with a
+	// Spool it is at least 16.
 	Buffer int
-	// Batch is the most that one Write gets. 0 means 512. Nothing waits for a batch to be
+	// Batch is the most that one Write gets, and never more than a quarter of the Buffer.
+	// 0 means 512. Nothing waits for a batch to be
 	// full: what comes while one is written makes the next.
 	Batch int
 	// Patience bounds the time for which Append waits for room in the Buffer. 0 means
@@ -52,6 +54,8 @@ const (
 	defaultSpoolBytes   = 1 << 30
 	defaultWriteTimeout = 30 * time.Second
 	defaultCloseTimeout = 10 * time.Second
+	// leastBuffer leaves something to move to the spool while a batch is with the sink.
+	leastBuffer = 16
 )
 
 func (o *Options) fill() error {
@@ -65,9 +69,13 @@ func (o *Options) fill() error {
 	if o.Buffer == 0 {
 		o.Buffer = defaultBuffer
 	}
+	if o.Spool != "" && o.Buffer < leastBuffer {
+		return fmt.Errorf("ledger: Options.Buffer is %d: give at least %d with a Spool, or 0 for %d", o.Buffer, leastBuffer, defaultBuffer)
+	}
 	if o.Batch == 0 {
 		o.Batch = defaultBatch
 	}
+	o.Batch = min(o.Batch, max(o.Buffer/4, 1))
 	if o.Patience == 0 {
 		o.Patience = defaultPatience
 	}

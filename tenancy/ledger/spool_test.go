@@ -165,3 +165,15 @@ func TestTheSpoolWithASinkThatComesAndGoes(t *testing.T) {
 	require.Equal(t, wantIDs(0, 1500), sink.ids())
 	require.NoError(t, l.Close())
 }
+
+// However large batches are, what the sink holds leaves room for others.
+func TestTheSpoolWithASmallBuffer(t *testing.T) {
+	for _, buffer := range []int{16, 17, 100} {
+		sink := &memory{gate: make(chan struct{})}
+		l := open(t, ledger.Options{Sink: sink, Buffer: buffer, Batch: 1000, Spool: spoolPath(t), Patience: soon})
+		appendAll(t, l, 0, 300)
+		close(sink.gate)
+		require.NoError(t, l.Close())
+		require.Equal(t, wantIDs(0, 300), sink.ids())
+	}
+}
