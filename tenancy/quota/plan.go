@@ -23,6 +23,18 @@ func NewPlan(o Options) (*Plan, error) {
 	return &Plan{opts: o.withDefaults(), rules: rules}, nil
 }
 
+// Update returns a Plan of other rules and weights, and what changes by them: see
+// [Limiter.Update], by which a store must go.
+func (p *Plan) Update(rules []Rule, w Weights) (*Plan, []Change, error) {
+	after, err := newRuleSet(rules, w, p.rules)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := p.opts
+	o.Rules, o.Weights = rules, w
+	return &Plan{opts: o, rules: after}, compare(p.rules, after), nil
+}
+
 // Options returns those that the Plan was made of, with their defaults.
 func (p *Plan) Options() Options { return p.opts }
 

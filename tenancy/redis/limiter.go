@@ -20,7 +20,9 @@ type Limiter struct {
 	keep    int64
 	scripts scripts
 	time    *clock
-	plan    atomic.Pointer[quota.Plan]
+	// updating is held by Update.
+	updating sync.Mutex
+	plan     atomic.Pointer[quota.Plan]
 	// share is what LocalShare counts in; nil else.
 	share   *quota.Limiter
 	session atomic.Pointer[session]
@@ -72,23 +74,25 @@ func New(o Options) (*Limiter, error) {
 // rules' Name, Scope, PerModel and PerClass: those of rules where these stay, stay, as
 // [quota.Limiter.Update] says; the others are forgotten by Redis in time. While routers
 // have different rules, each goes by its own.
-func (l *Limiter) Update(rules []quota.Rule, w quota.Weights) error {
+func (l *Limiter) Update(rules []quota.Rule, w quota.Weights) ([]quota.Change, error) {
+	l.updating.Lock()
+	defer l.updating.Unlock()
 	o := l.opts
 	o.Rules.Rules, o.Rules.Weights = rules, w
 	if err := o.prepare(); err != nil {
-		return err
+		return nil, err
 	}
-	plan, err := quota.NewPlan(o.Rules)
+	plan, changes, err := l.plan.Load().Update(rules, w)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if l.share != nil {
 		if _, err := l.share.Update(scaled(o.Rules, o.Share).Rules, w); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	l.plan.Store(plan)
-	return nil
+	return changes, nil
 }
 
 // Admit takes what d asks for from every rule that holds for it, or nothing. It returns
