@@ -61,7 +61,7 @@ func TestClaims(t *testing.T) {
 		"a fraction":            {claims: one, token: map[string]any{"tenant": 1.5}, reason: "is neither a text nor a whole number"},
 		"true":                  {claims: one, token: map[string]any{"tenant": true}, reason: "is neither a text nor a whole number"},
 		"priority is a text":    {claims: oidc.Claims{Tenant: "tenant", Priority: "p"}, token: map[string]any{"p": "1"}, reason: "is not a whole number"},
-		"priority is huge":      {claims: oidc.Claims{Tenant: "tenant", Priority: "p"}, token: map[string]any{"p": 1 << 40}, reason: "is not a whole number"},
+		"priority is huge":      {claims: oidc.Claims{Tenant: "tenant", Priority: "p"}, token: map[string]any{"p": int64(1) << 40}, reason: "is not a whole number"},
 		"groups are numbers":    {claims: oidc.Claims{Tenant: "tenant", Groups: "g"}, token: map[string]any{"g": []int{1}}, reason: "has an entry that is not a text"},
 		"groups are a map":      {claims: oidc.Claims{Tenant: "tenant", Groups: "g"}, token: map[string]any{"g": map[string]any{}}, reason: "is not a list of texts"},
 		"a tenant can't be so":  {claims: one, token: map[string]any{"tenant": "a\u0000b"}, reason: "characters that can't be seen"},

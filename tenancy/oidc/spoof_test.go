@@ -138,7 +138,7 @@ func TestForgeries(t *testing.T) {
 		"expires null":             {token(rsaKey, header("RS256", "rsa"), r.claims(map[string]any{"exp": json.RawMessage("null")})), "it never expires"},
 		"expires at a text":        {token(rsaKey, header("RS256", "rsa"), r.claims(map[string]any{"exp": "9999999999"})), malformed},
 		"expires beyond numbers":   {token(rsaKey, header("RS256", "rsa"), r.claims(map[string]any{"exp": 1e300})), malformed},
-		"EXP":                      {token(rsaKey, header("RS256", "rsa"), r.claims(map[string]any{"exp": nil, "EXP": 99999999999})), "it never expires"},
+		"EXP":                      {token(rsaKey, header("RS256", "rsa"), r.claims(map[string]any{"exp": nil, "EXP": int64(99999999999)})), "it never expires"},
 		"not yet valid":            {token(rsaKey, header("RS256", "rsa"), r.claims(map[string]any{"nbf": r.clock.now().Add(61 * time.Second).Unix()})), "not valid yet"},
 		"issued in the future":     {token(rsaKey, header("RS256", "rsa"), r.claims(map[string]any{"iat": r.clock.now().Add(61 * time.Second).Unix()})), "issued in the future"},
 		"wrong audience":           {token(rsaKey, header("RS256", "rsa"), r.claims(map[string]any{"aud": "billing"})), "it is for another audience"},
