@@ -9,6 +9,7 @@ import (
 // caller holds pickMu.
 func (r *Router) dispatch() {
 	q := r.queue
+	q.pay(r.opts.now())
 	for len(q.waiters) > 0 && r.serveOne() {
 		continue
 	}
@@ -138,7 +139,7 @@ func (r *Router) offer(w *waiter) (left bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			// User code. This goroutine is not the one to tell.
-			w.panic, left = p, q.leave(w, false)
+			w.panic, left = p, q.leave(w, false, r.opts.now())
 			close(w.done)
 			return // ev may be in any state
 		}
@@ -153,7 +154,7 @@ func (r *Router) offer(w *waiter) (left bool) {
 			q.countIn(w, true)
 			return false // a worker may come back in time
 		}
-		w.err, left = r.nobody(w.s, ev), q.leave(w, false)
+		w.err, left = r.nobody(w.s, ev), q.leave(w, false, r.opts.now())
 		close(w.done)
 		return left
 	}
@@ -170,7 +171,7 @@ func (r *Router) offer(w *waiter) (left bool) {
 	} else {
 		w.ev, handed = ev, true
 	}
-	left = q.leave(w, handed)
+	left = q.leave(w, handed, r.opts.now())
 	close(w.done)
 	return left
 }

@@ -28,6 +28,8 @@ type QueueOptions struct {
 	// More of it costs the mean dearly while all are busy: 1 is nearly first come
 	// first served. Negative means the shortest first, always.
 	Aging float64
+	// Fair is how tenants share.
+	Fair FairOptions
 }
 
 const (
@@ -48,13 +50,15 @@ func (o *QueueOptions) fill() {
 	}
 	o.Aging = max(o.Aging, 0)
 	o.Hold = max(o.Hold, 0)
+	o.Fair.fill(o.MaxWait)
 }
 
 // WithQueue lets Select hold a request while the worker that it should go to is at
 // another prompt, and choose when it is free: what is cached where, and who is
 // busy, is known better then. Of those that wait the lowest Priority goes first,
-// then the tenant that has had least, then the shortest prefill, with ageing. The
-// time that a request waits is bounded by its context and by QueueOptions. It is
+// then the tenant that has had least, then the shortest prefill, with ageing; see
+// [FairOptions] for how tenants share, and for what bounds the wait of one that is
+// always overtaken. The time that a request waits is bounded by its context and by QueueOptions. It is
 // off by default: without it engines queue, first come first served.
 //
 // Second attempts, and requests that carry no prompt, do not wait.
@@ -65,7 +69,7 @@ func WithQueue(q QueueOptions) Option {
 	})
 }
 
-// queue holds requests that wait. All but count and wake is guarded by
+// queue holds requests that wait. All but count, wake and dues is guarded by
 // Router.pickMu.
 type queue struct {
 	opts    QueueOptions
@@ -84,6 +88,7 @@ type queue struct {
 
 	count atomic.Int32 // of waiters
 	wake  chan struct{}
+	dues  dues
 }
 
 type promise struct {
@@ -163,7 +168,8 @@ const (
 )
 
 func newQueue(o *QueueOptions) *queue {
-	return &queue{opts: *o, line: steer.Line{Aging: o.Aging}, wake: make(chan struct{}, 1)}
+	line := steer.Line{Aging: o.Aging, HalfLife: o.Fair.HalfLife, Starve: o.Fair.Starve}
+	return &queue{opts: *o, line: line, wake: make(chan struct{}, 1)}
 }
 
 // Waiting counts the requests that wait for a worker; 0 without [WithQueue].
@@ -256,15 +262,15 @@ func (q *queue) arrive() {
 // join puts s, evaluated in ev, into the line. It reports false if that is full.
 func (r *Router) join(s *Selection, ev *evaluation) (*waiter, bool) {
 	q := r.queue
-	if len(q.waiters) >= q.opts.MaxWaiting {
-		return nil, false
-	}
 	w := &waiter{
 		Waiter: steer.Waiter{
-			Priority: s.parsed.hints.priority, Tenant: s.parsed.hints.account(), Since: r.opts.now(),
+			Priority: s.parsed.hints.priority, Tenant: s.parsed.hints.account(), Weight: s.weight, Since: r.opts.now(),
 			Work: ev.work(),
 		},
 		s: s, done: make(chan struct{}), wants: ev.wants(),
+	}
+	if len(q.waiters) >= q.opts.MaxWaiting && !q.makeRoom(w) {
+		return nil, false
 	}
 	w.looked = w.Since
 	q.line.Join(&w.Waiter)
@@ -276,7 +282,7 @@ func (r *Router) join(s *Selection, ev *evaluation) (*waiter, bool) {
 }
 
 // leave takes w out of the line. It reports false if it has left.
-func (q *queue) leave(w *waiter, served bool) bool {
+func (q *queue) leave(w *waiter, served bool, now time.Time) bool {
 	i := slices.Index(q.waiters, w)
 	if i < 0 {
 		return false
@@ -285,7 +291,10 @@ func (q *queue) leave(w *waiter, served bool) bool {
 	q.countIn(w, false)
 	w.s.waits = false
 	q.count.Store(int32(len(q.waiters)))
-	q.line.Leave(&w.Waiter, served)
+	if served {
+		w.s.charged = w.Work
+	}
+	q.line.Leave(&w.Waiter, served, now)
 	return true
 }
 
@@ -322,7 +331,7 @@ func (r *Router) await(ctx context.Context, w *waiter) (*evaluation, *Error) {
 	}
 	if err != nil {
 		r.pickMu.Lock()
-		if r.queue.leave(w, false) {
+		if r.queue.leave(w, false, r.opts.now()) {
 			err.RetryAfter = max(err.RetryAfter, retryAfter(err.Code, w.delay))
 			r.pickMu.Unlock()
 			return nil, err

@@ -183,6 +183,7 @@ func (r *Router) prepare(ctx context.Context, req *Request) (*Selection, error) 
 		return nil, err
 	}
 	s.parsed, s.session = p, p.sessionKey()
+	s.weight = r.queue.weight(s)
 	s.policy = r.opts.current()
 	s.header = kept(s.policy, req.Header, r.opts.hooks.headers)
 	r.classify(ctx, s, req)
@@ -320,6 +321,9 @@ func (r *Router) choose(s *Selection, ev *evaluation, number int) (id uint64, wa
 	}
 	if id = r.commit(s, ev, number); id == 0 {
 		return 0, nil, r.nobody(s, ev)
+	}
+	if queues {
+		r.queue.charge(s, ev.work(), r.opts.now())
 	}
 	return id, nil, nil
 }

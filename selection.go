@@ -59,6 +59,9 @@ type Selection struct {
 	// session stands for the request's session, 0 if it has none.
 	session uint64
 	waits   bool // in the router's line, under pickMu
+	// weight is the tenant's, charged what it was charged when the request was booked.
+	weight  float64
+	charged time.Duration
 	lost    bool // no worker is known to have what the request goes on from
 	asked   bool // under mu: usage was asked for on our own account
 	unseen  bool // under mu: nobody sees the first token of the stream
@@ -274,6 +277,7 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 			r.listen(&a.leg)
 		}
 	}
+	r.settleShare(s, a, d, u)
 	if reason == nil {
 		if !a.moved {
 			r.observeDecode(a, u)

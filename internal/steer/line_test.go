@@ -17,7 +17,7 @@ func serve(l *steer.Line, ws []*steer.Waiter, now time.Time, n int) (order []*st
 	for range n {
 		first := slices.MinFunc(ws, func(a, b *steer.Waiter) int { return l.Before(a, b, now) })
 		ws = slices.DeleteFunc(ws, func(w *steer.Waiter) bool { return w == first })
-		l.Leave(first, true)
+		l.Leave(first, true, now)
 		order = append(order, first)
 	}
 	return order
@@ -90,7 +90,7 @@ func TestAgeing(t *testing.T) {
 				break
 			}
 			overtaken++
-			l.Leave(short, true)
+			l.Leave(short, true, now)
 		}
 		require.InDelta(t, want, overtaken, 1, "ageing of %v", aging)
 	}
@@ -106,10 +106,10 @@ func TestTenantsAreForgotten(t *testing.T) {
 	for i := range 30_000 {
 		w := &steer.Waiter{Tenant: fmt.Sprint(i), Since: now, Work: time.Microsecond}
 		l.Join(w)
-		l.Leave(w, i%2 == 0)
+		l.Leave(w, i%2 == 0, now)
 	}
 	require.LessOrEqual(t, l.Tenants(), 9000)
-	l.Leave(staying, true)
+	l.Leave(staying, true, now)
 	require.Zero(t, l.Tenants())
-	l.Leave(staying, true) // once too often does no harm
+	l.Leave(staying, true, now) // once too often does no harm
 }

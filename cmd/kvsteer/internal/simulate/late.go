@@ -65,7 +65,7 @@ func (l *Late) Bind(s *State, waiting []*Job) (job, worker int) {
 		}
 		if l.free(s, w) {
 			delete(l.waiters, j)
-			l.line.Leave(&w.Waiter, true)
+			l.line.Leave(&w.Waiter, true, epoch.Add(s.Now))
 			return n, i
 		}
 		w.wants = true
