@@ -105,7 +105,7 @@ func (l *Late) join(s *State, j *Job) int {
 	for _, w := range l.waiters {
 		l.promised[w.worker].add(w.promise)
 	}
-	w := &waiter{Waiter: steer.Waiter{Since: epoch.Add(s.Now)}}
+	w := &waiter{Waiter: steer.Waiter{Tenant: j.Call.Tenant, Since: epoch.Add(s.Now)}}
 	i := l.choose(s, j, w)
 	switch {
 	case i < 0:

@@ -19,6 +19,8 @@ type Call struct {
 	Blocks []uint64
 	// Session identifies the conversation, or what stands for it.
 	Session uint64
+	// Tenant is whose call it is, for the rules that let tenants share.
+	Tenant string
 }
 
 // Workload yields conversations: calls of which each is made when the one before
