@@ -236,6 +236,7 @@ func (a *Answer) finish(err error) {
 		err = a.cause
 	default:
 	}
+	a.sel.streamed(a.reader.ContentChunks(), a.kind)
 	if ids := a.reader.PromptIDs(); ids != nil {
 		a.sel.reported(ids)
 	}

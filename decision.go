@@ -46,6 +46,9 @@ type Decision struct {
 	// Request is what the policy was told about the request, its headers left out. Of
 	// a request that waited PromptTokens and the like are as when it was chosen for.
 	Request policy.Request `json:"request"`
+	// VerifiedBy says how it was verified whose request it is, as [tenancy.Identity] has
+	// it; "" for one that nobody has verified. The tenant is in Request.
+	VerifiedBy string `json:"verified_by,omitempty"`
 	// Findings are what classifiers found: kinds, counts and offsets, never text.
 	Findings []classify.Finding `json:"findings,omitempty"`
 	// Shadows are what policies in shadow mode would have done.

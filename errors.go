@@ -18,7 +18,8 @@ const (
 	// CodeBadRequest: the body isn't JSON, or lacks what its API requires. The
 	// client must change it.
 	CodeBadRequest Code = iota + 1
-	// CodeTooLarge: the body exceeds [WithMaxBody]. The client must send less.
+	// CodeTooLarge: the body exceeds [WithMaxBody], or the request needs more than a limit
+	// ever lets through; then Err is a [*quota.Error]. The client must send less.
 	CodeTooLarge
 	// CodeUnknownModel: no worker of the fleet serves the model, healthy or not.
 	// Served lists what is served.
@@ -28,7 +29,8 @@ const (
 	CodeNoCandidates
 	// CodeRejectedByPolicy: the policy left no candidate; Rule says which.
 	CodeRejectedByPolicy
-	// CodeLimited: a limit of the tenant is used up. Try again after RetryAfter.
+	// CodeLimited: a limit is used up; Err is a [*quota.Error], which says whose. Try
+	// again after RetryAfter. See [WithTenancy].
 	CodeLimited
 	// CodeCanceled: the request's context ended first.
 	CodeCanceled
@@ -42,6 +44,14 @@ const (
 	// CodeSaturated: every worker is busy, and the request has waited as long as it
 	// may, or too many wait already. Try again after RetryAfter. See [WithQueue].
 	CodeSaturated
+	// CodeUnauthenticated: nobody has verified whom the request comes from. See
+	// [WithTenancy].
+	CodeUnauthenticated
+	// CodeForbidden: whom the request comes from may not use the model, or nothing at all.
+	CodeForbidden
+	// CodeUnavailable: what decides whom a request comes from, or whether it may be served,
+	// or that records it, can't be reached. Try again after RetryAfter.
+	CodeUnavailable
 )
 
 // statusClientClosed is the status that proxies log when a client went away; it
@@ -78,6 +88,12 @@ func (c Code) info() codeInfo {
 		return codeInfo{"not forwarded", http.StatusNotFound, "not_found_error"}
 	case CodeSaturated:
 		return codeInfo{"saturated", http.StatusServiceUnavailable, "overloaded_error"}
+	case CodeUnauthenticated:
+		return codeInfo{"unauthenticated", http.StatusUnauthorized, "authentication_error"}
+	case CodeForbidden:
+		return codeInfo{"forbidden", http.StatusForbidden, "permission_error"}
+	case CodeUnavailable:
+		return codeInfo{"unavailable", http.StatusServiceUnavailable, "overloaded_error"}
 	case 0:
 		return codeInfo{"no error", http.StatusOK, ""}
 	default:
@@ -99,8 +115,8 @@ type Error struct {
 	Message string
 	// RetryAfter is when it makes sense to try again, 0 if never as it is.
 	RetryAfter time.Duration
-	// Rule is the policy rule that rejected the request, if one did, and Status the
-	// HTTP status that it wants, 0 for that of the Code.
+	// Rule is the policy rule, or that of a limit, which rejected the request, if one did,
+	// and Status the HTTP status that it wants, 0 for that of the Code.
 	Rule   string
 	Status int
 	// Served lists the models that are served, for CodeUnknownModel.

@@ -301,6 +301,10 @@ func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Tim
 		p := &ev.Plan.Shadows[i]
 		d.Shadows = append(d.Shadows, ShadowDecision{Policy: p.Policy, Rule: p.Rule, Chosen: p.First, Differs: p.Differs})
 	}
+	d.Degradations = s.account.degraded(d.Degradations)
+	if id := s.account.identity; id != nil {
+		d.VerifiedBy = id.By
+	}
 	if number == 1 {
 		d.Waited = s.waited
 		d.Took -= s.waited

@@ -56,9 +56,19 @@ func (t *Transport) byLoad(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, err
 	}
+	handed := false
+	defer func() {
+		if !handed {
+			p.End()
+		}
+	}()
+	if len(f.Body) > 0 {
+		setBody(req, p.Body())
+	}
 	for {
 		resp, err := t.send(req, p)
 		if err == nil {
+			handed = true
 			return resp, nil
 		}
 		if left := departed(req); left != nil {
@@ -74,7 +84,6 @@ func (t *Transport) byLoad(req *http.Request) (*http.Response, error) {
 		if req.GetBody != nil {
 			body, err := req.GetBody()
 			if err != nil {
-				p.End()
 				return nil, &Error{Code: CodeUpstream, Message: "the body can't be sent again", Err: err}
 			}
 			req = req.Clone(req.Context())
@@ -137,13 +146,16 @@ func (t *Transport) send(req *http.Request, p *Placement) (*http.Response, error
 		}
 	}()
 	base := p.Target().URL
-	resp, err := t.base.RoundTrip(readdress(req, base))
+	out := readdress(req, base)
+	unspent(out.Header, p.asked.account.identity)
+	resp, err := t.base.RoundTrip(out)
 	if err != nil {
 		return nil, err
 	}
 	p.Answered(resp.StatusCode)
 	relocate(resp, base)
 	if resp.Body == nil || resp.Body == http.NoBody {
+		p.End()
 		return resp, nil // nobody need come back to close it
 	}
 	handed = true

@@ -22,19 +22,29 @@ func (f *Forward) brings() bool {
 
 // question is a forwarded request as the policy is asked about it: of no API that rules
 // name, with the tags that the gateway knows, all others unknown.
-func (r *Router) question(f *Forward, model string) *Selection {
+func (r *Router) question(f *Forward, model string) (*Selection, *Error) {
 	req := f.HTTP
-	q := &Request{Model: model, Body: f.Body, Header: req.Header, Among: f.Among}
+	q := &Request{Model: model, Body: f.Body, Among: f.Among}
+	q.came(req)
 	if f.Describe != nil {
 		f.Describe(req, q)
 	}
+	id, refused := r.identify(req.Context(), q)
+	if refused == nil {
+		refused = permitted(id, model)
+	}
+	if refused != nil {
+		return nil, refused
+	}
 	s := &Selection{router: r, policy: r.opts.current(), tags: once(q.Tags)}
+	s.account.identity = id
 	s.parsed = parsed{model: model, hints: hints{
 		tenant: q.Tenant, qos: q.QoS, pool: q.Pool, among: q.Among, priority: q.Priority, session: q.Session,
 	}}
+	s.parsed.belong(id)
 	s.session = s.parsed.sessionKey()
 	s.header = kept(s.policy, req.Header, nil)
-	return s
+	return s, nil
 }
 
 // left are those of members that the policy prefers for a request that no prompt routes,

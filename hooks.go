@@ -90,6 +90,8 @@ type Outcome struct {
 	// CachedPredicted is the cached tokens that the router predicted for the
 	// worker that served.
 	CachedPredicted int
+	// Cost is what the request cost, in millionths of the currency; see [TenancyOptions].
+	Cost int64
 	// Err is the reason of an abort, nil for a request that was done.
 	Err error
 	// Reaped is set when the router released a forgotten Selection.

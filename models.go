@@ -36,11 +36,17 @@ func itemOf(m *fleet.ServedModel) modelItem {
 // models answers GET /v1/models with the union of what the fleet serves, as far as the
 // request may have it.
 func (t *Transport) models(req *http.Request) (*http.Response, error) {
-	s := t.router.question(&Forward{HTTP: req, Describe: t.describe}, "")
+	s, refused := t.router.question(&Forward{HTTP: req, Describe: t.describe}, "")
+	if refused != nil {
+		return nil, refused
+	}
+	id := s.account.identity
 	served := s.served(t.router.fleet.Snapshot())
 	list := modelList{Object: "list", Data: make([]modelItem, 0, len(served))}
 	for i := range served {
-		list.Data = append(list.Data, itemOf(&served[i]))
+		if permitted(id, served[i].Name) == nil {
+			list.Data = append(list.Data, itemOf(&served[i]))
+		}
 	}
 	return answerJSON(req, list)
 }
@@ -48,7 +54,10 @@ func (t *Transport) models(req *http.Request) (*http.Response, error) {
 // model answers GET /v1/models/{name}; a worker knows only its own.
 func (t *Transport) model(req *http.Request, name string) (*http.Response, error) {
 	snap := t.router.fleet.Snapshot()
-	s := t.router.question(&Forward{HTTP: req, Describe: t.describe}, name)
+	s, refused := t.router.question(&Forward{HTTP: req, Describe: t.describe}, name)
+	if refused != nil {
+		return nil, refused
+	}
 	served := s.served(snap)
 	for i := range served {
 		if served[i].Name == name {

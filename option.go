@@ -30,6 +30,7 @@ type options struct {
 	events    follow.Transport
 	encoder   *prompt.Encoder
 	policy    policy.Policy
+	tenancy   *TenancyOptions // nil: nobody is identified or limited
 	predictor Predictor
 	// classifiers is nil if there are none; tags are the gateway's own.
 	classifiers *classify.Set

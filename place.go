@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/tenancy/quota"
 )
 
 // Forward is a request without a prompt that a gateway would send to a worker: a path
@@ -34,6 +35,7 @@ type Placement struct {
 	path   string
 	model  string
 	among  []string
+	body   []byte     // to send, if the gateway has it
 	asked  *Selection // as which the policy is asked
 	brings bool       // something that the policy is asked about
 
@@ -41,7 +43,8 @@ type Placement struct {
 	member  *fleet.Member
 	booking *fleet.Booking
 	tried   []*fleet.Member
-	ended   bool
+	// answered: a worker has; it counts as a request that was served.
+	answered, ended bool
 }
 
 var errPlacementEnded = errors.New("kvsteer: the Placement has ended")
@@ -66,13 +69,26 @@ func (r *Router) Place(f *Forward) (*Placement, error) {
 	default:
 	}
 	model := modelIn(f.HTTP.Header, f.Body)
+	asked, refused := r.question(f, model)
+	if refused != nil {
+		return nil, refused
+	}
+	body, refused := r.isolateForward(f, asked)
+	if refused != nil {
+		return nil, refused
+	}
+	if refused := r.admitForward(f.HTTP.Context(), asked); refused != nil {
+		return nil, refused
+	}
 	p := &Placement{
-		router: r, path: f.HTTP.URL.Path, model: model, among: slices.Clone(f.Among), asked: r.question(f, model), brings: f.brings(),
+		router: r, path: f.HTTP.URL.Path, body: body, model: model, among: slices.Clone(f.Among), asked: asked, brings: f.brings(),
 	}
 	if refused := p.book(); refused != nil {
+		asked.account.give()
 		return nil, refused
 	}
 	if p.member == nil {
+		asked.account.give()
 		return nil, &Error{Code: CodeNoCandidates, Message: "no healthy worker at the moment", RetryAfter: retrySoon}
 	}
 	return p, nil
@@ -89,6 +105,10 @@ func (p *Placement) Target() Target {
 	defer p.mu.Unlock()
 	return Target{Worker: p.member.Name(), Instance: p.member.ID(), URL: p.member.URL()}
 }
+
+// Body returns the bytes to send: those of [Forward], but for what keeps tenants apart (see
+// [TenancyOptions]). It must not be modified.
+func (p *Placement) Body() []byte { return p.body }
 
 // Next gives up the worker because of cause, which is reported as in [Selection.Next], and
 // books the request on another one, never one that was tried before. The error is a
@@ -121,6 +141,9 @@ func (p *Placement) Next(cause error) error {
 // Answered says that the worker answered with a status. Bad ones count against its
 // health.
 func (p *Placement) Answered(status int) {
+	p.mu.Lock()
+	p.answered = true
+	p.mu.Unlock()
 	if cause := StatusError(status); atFault(context.Background(), cause) {
 		p.blame(cause)
 	}
@@ -136,8 +159,16 @@ func (p *Placement) blame(err error) {
 func (p *Placement) End() {
 	p.mu.Lock()
 	p.ended = true
+	answered := p.answered
 	p.mu.Unlock()
 	p.release()
+	if hold := p.asked.account.hold; hold != nil {
+		if answered {
+			hold.Settle(quota.Used{}) // it counts as a request, of no tokens
+		} else {
+			hold.Refund()
+		}
+	}
 }
 
 // release ends what is booked now.

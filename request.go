@@ -2,12 +2,15 @@ package kvsteer
 
 import (
 	"bytes"
+	"crypto/tls"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 	"github.com/kvsteer/kvsteer/policy"
+	"github.com/kvsteer/kvsteer/tenancy"
 )
 
 // API is the kind of a request.
@@ -39,11 +42,18 @@ type Request struct {
 	// then tokenized.
 	TokenIDs []uint32
 
+	// Identity is whom the request comes from, if the gateway knows; nil means that whom
+	// [WithTenancy] names is asked, who looks at Header, Remote and TLS: the other end of
+	// the connection that the request came by, and what it has shown.
+	Identity *tenancy.Identity
+	Remote   netip.AddrPort
+	TLS      *tls.ConnectionState
 	// Tenant is whom the request is for, as the gateway has established: waiting
-	// requests share the workers fairly between tenants. Empty is a tenant too.
+	// requests share the workers fairly between tenants. Empty means the Identity's, if
+	// there is one, and is a tenant too.
 	Tenant string
 	// QoS is the request's class of service, as the gateway has established; policies
-	// may ask about it.
+	// may ask about it. Empty means the Identity's Class.
 	QoS string
 	// Pool is the group of workers that may serve the request, see [fleet.Worker];
 	// empty means all workers.
@@ -59,7 +69,8 @@ type Request struct {
 	// be given here.
 	TrustedHeader http.Header
 	// Priority orders requests that wait (see [WithQueue]): lower goes first, as
-	// in vLLM's field of that name, which is not read. 0 is the usual.
+	// in vLLM's field of that name, which is not read. 0 means the Identity's, or else
+	// the usual.
 	Priority int
 	// Session names the conversation that the request belongs to. Where it makes
 	// little difference, a session stays with its worker. Empty means the header

@@ -8,16 +8,18 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 )
 
 // WriteError answers an HTTP request with err, in the dialect of the request's
 // path (OpenAI's or Anthropic's error object), with the status of its code and a
-// Retry-After header, in whole seconds rounded up, where one applies. Causes are
-// not shown; they may name internal addresses. A request whose deadline passed is
-// answered as 504. An err that holds no *Error is answered
-// as 502 without its text.
+// Retry-After header, in whole seconds rounded up, where one applies, and one more in
+// milliseconds (Retry-After-Ms), which OpenAI's clients prefer. A limit that refused is
+// told by the headers that clients of the path know. Causes are not shown; they may name
+// internal addresses. A request whose deadline passed is answered as 504. An err that holds
+// no *Error is answered as 502 without its text.
 //
 // Its signature is that of httputil.ReverseProxy's ErrorHandler.
 func WriteError(w http.ResponseWriter, r *http.Request, err error) {
@@ -37,6 +39,13 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	if e.RetryAfter > 0 {
 		secs := int64(math.Ceil(e.RetryAfter.Seconds()))
 		w.Header().Set("Retry-After", strconv.FormatInt(secs, 10))
+		ms := int64((e.RetryAfter + time.Millisecond - 1) / time.Millisecond)
+		w.Header().Set("Retry-After-Ms", strconv.FormatInt(ms, 10))
+	}
+	if no := e.limitOf(); no != nil {
+		api, _ := prompt.APIForPath(strings.TrimSuffix(r.URL.Path, "/"))
+		h := refusedBy(no)
+		h.set(w.Header(), api, time.Now())
 	}
 	w.Header().Set("Content-Type", contentJSON)
 	w.WriteHeader(status)

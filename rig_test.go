@@ -132,8 +132,15 @@ func (r *rig) waitJoined() {
 // waitTrust waits until every worker's cache is known as well as t says.
 func (r *rig) waitTrust(want kvcache.Trust) {
 	r.t.Helper()
+	var last *kvsteer.Decision
+	defer func() {
+		if r.t.Failed() {
+			r.t.Log(last)
+		}
+	}()
 	require.Eventually(r.t, func() bool {
 		d, err := r.router.Explain(r.t.Context(), chatRequest("are we there", false))
+		last = d
 		if err != nil {
 			return false
 		}

@@ -2,6 +2,7 @@ package kvsteer
 
 import (
 	"context"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -49,6 +50,9 @@ type Router struct {
 	responses sessions // by response id
 	decisions uint64
 
+	// run tells this router's requests from those of others, and of other times.
+	run string
+
 	closed    atomic.Bool
 	stop      chan struct{}
 	closeOnce sync.Once
@@ -70,7 +74,7 @@ func New(opts ...Option) (*Router, error) {
 	}
 	r := &Router{
 		opts: o, fleet: o.fleet, encoder: o.encoder, predictor: o.predictor,
-		stop: make(chan struct{}),
+		stop: make(chan struct{}), run: crand.Text(),
 	}
 	if r.predictor == nil {
 		r.predictor = NewPredictor(PredictorOptions{})
@@ -125,18 +129,30 @@ func (r *Router) Close() error {
 func (r *Router) Select(ctx context.Context, req *Request) (*Selection, error) {
 	s, err := r.prepare(ctx, req)
 	if err != nil {
+		r.turnedAway(req, err)
 		return nil, err
 	}
 	handed := false
 	defer func() {
-		if s.attempt.booking != nil && !handed {
-			// A hook or policy panicked, or nobody waits any more: no one else could.
+		if handed {
+			return
+		}
+		// A hook or policy panicked, or nobody waits any more: no one else could.
+		if s.attempt.booking != nil {
 			s.attempt.release()
 			r.freed()
 		}
+		s.account.give()
 	}()
+	if err := r.admit(ctx, s); err != nil {
+		r.refused(s, err)
+		return nil, err
+	}
 	if err := r.pick(ctx, s, 1); err != nil {
 		return nil, err
+	}
+	if err := r.enter(s); err != nil && r.opts.tenancy.RefuseUnrecorded {
+		return nil, unrecorded(err)
 	}
 	handed = true
 	r.live.add(s)
@@ -178,8 +194,23 @@ func (r *Router) prepare(ctx context.Context, req *Request) (*Selection, error) 
 	if ctx.Err() != nil {
 		return nil, canceled(ctx)
 	}
+	if req == nil {
+		return nil, badRequest(nil, "the Request is nil")
+	}
+	id, refused := r.identify(ctx, req)
+	if refused != nil {
+		return nil, refused
+	}
 	p, err := r.opts.parse(req)
 	if err != nil {
+		return nil, err
+	}
+	s.account.identity = id
+	p.belong(id)
+	if refused := permitted(id, p.model); refused != nil {
+		return nil, refused
+	}
+	if err := r.opts.tenancy.isolate(&p, id); err != nil {
 		return nil, err
 	}
 	s.parsed, s.session = p, p.sessionKey()
@@ -256,6 +287,35 @@ func (r *Router) pick(ctx context.Context, s *Selection, number int) *Error {
 		h.OnDecision(s.decision)
 	}
 	return nil
+}
+
+// turnedAway tells the hooks of a request whose sender may not make it.
+func (r *Router) turnedAway(req *Request, err error) {
+	var e *Error
+	if len(r.opts.hooks.rejected) == 0 || !errors.As(err, &e) {
+		return
+	}
+	switch e.Code {
+	case CodeUnauthenticated, CodeForbidden, CodeUnavailable:
+		d := &Decision{Chosen: -1, Attempt: 1, API: req.API.String(), Model: req.Model}
+		for _, h := range r.opts.hooks.rejected {
+			h.OnRejection(d, e)
+		}
+	default:
+	}
+}
+
+// refused tells the hooks of a request that no worker was sought for.
+func (r *Router) refused(s *Selection, err *Error) {
+	if len(r.opts.hooks.rejected) == 0 {
+		return
+	}
+	ev := r.evaluation()
+	defer r.release(ev)
+	d := r.decide(s, ev, 1, s.began)
+	for _, h := range r.opts.hooks.rejected {
+		h.OnRejection(d, err)
+	}
 }
 
 // rejection tells the hooks of a request for which nobody was chosen.

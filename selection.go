@@ -58,6 +58,7 @@ type Selection struct {
 	unclassified bool
 	// session stands for the request's session, 0 if it has none.
 	session uint64
+	account account
 	waits   bool // in the router's line, under pickMu
 	// weight is the tenant's, charged what it was charged when the request was booked.
 	weight  float64
@@ -265,11 +266,11 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 	if reaped && cancel != nil {
 		cancel(errReaped) // nobody reads the answer: the worker need not go on
 	}
-	switch {
-	case a.moved:
-	case a.relay != nil:
+	if a.relay != nil {
 		u = a.relay.credit(u)
-	default:
+	}
+	cost := r.closeAccount(s, u, reason, reaped)
+	if !a.moved && a.relay == nil {
 		if s.auditable(&a.leg) {
 			r.audit(&a.leg, u)
 		}
@@ -289,7 +290,7 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 	}
 	o := &Outcome{
 		Decision: d, TTFT: a.ttft, Duration: r.opts.now().Sub(s.began), Usage: u,
-		CachedPredicted: a.expected(), Err: reason, Reaped: reaped,
+		CachedPredicted: a.expected(), Cost: cost, Err: reason, Reaped: reaped,
 	}
 	if o.Moved = a.moved || a.astray; !a.astray {
 		o.Served = a.target
@@ -345,7 +346,19 @@ func (s *Selection) advance(ctx context.Context, cause error) error {
 			Rule: err.Rule, RetryAfter: err.RetryAfter,
 		}
 	}
+	if err := s.router.enter(s); err != nil && s.router.opts.tenancy.RefuseUnrecorded {
+		return unrecorded(err)
+	}
 	return nil
+}
+
+// streamed keeps how many parts with content an answer had, of a stream.
+func (s *Selection) streamed(chunks int, kind answerKind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if kind == eventAnswer {
+		s.account.chunks = chunks
+	}
 }
 
 // reported keeps the prompt's ids as the engine has them.

@@ -159,7 +159,8 @@ func (t *Transport) route(req *http.Request, api API) (*http.Response, error) {
 		return nil, err
 	}
 	ctx := req.Context()
-	q := &Request{API: api, Body: body, Header: req.Header}
+	q := &Request{API: api, Body: body}
+	q.came(req)
 	if t.describe != nil {
 		t.describe(req, q)
 	}
@@ -179,6 +180,7 @@ func (t *Transport) route(req *http.Request, api API) (*http.Response, error) {
 		}
 		resp, cause := t.attempt(req, sel)
 		if resp != nil && cause == nil {
+			sel.mark(resp.Header)
 			handed = true
 			return resp, nil
 		}
@@ -193,6 +195,7 @@ func (t *Transport) route(req *http.Request, api API) (*http.Response, error) {
 			continue
 		}
 		if resp != nil { // the worker's own answer says more than ours could
+			sel.mark(resp.Header)
 			resp.Body = newAnswerBody(resp.Body, newAnswer(sel, plainAnswer, cause))
 			handed = true
 			return resp, nil
@@ -312,6 +315,7 @@ func (t *Transport) outgoing(req *http.Request, sel *Selection) (out *http.Reque
 	// Usage and the first token are read from the body as it passes.
 	out.Header.Set("Accept-Encoding", "identity")
 	maps.Copy(out.Header, target.Header)
+	unspent(out.Header, sel.account.identity)
 	setBody(out, body)
 	return out, swallow
 }

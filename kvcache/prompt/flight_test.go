@@ -148,7 +148,7 @@ func TestCacheServes(t *testing.T) {
 	b := encode(t, e, Completions, `{"temperature":1,"prompt":"a"}`, "http://b")
 	assert.Equal(t, a, b)
 	assert.EqualValues(t, 1, calls.Load())
-	for i, body := range []string{text("b"), `{"prompt":"a","add_special_tokens":false}`, `{"prompt":"a","unheard_of":1}`} {
+	for i, body := range []string{text("b"), `{"prompt":"a","add_special_tokens":false}`, `{"prompt":"a","cache_salt":"s"}`} {
 		encode(t, e, Completions, body, "http://a")
 		assert.EqualValues(t, i+2, calls.Load(), body)
 	}

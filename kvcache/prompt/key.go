@@ -36,7 +36,8 @@ func keyOf(r *Request) cacheKey {
 }
 
 // irrelevant names fields that sample, limit, address or account, and have no
-// part in the prompt. The model is in the key by the worker's name for it.
+// part in the prompt. A cache salt has none either, but who sends one wants that nobody
+// can tell what was sent with another one, not even from how long it takes here. The model is in the key by the worker's name for it.
 func irrelevant(field string) bool {
 	switch field {
 	case "model", "stream", "stream_options", "n", "best_of", "seed", "user", "metadata", "store",
@@ -44,7 +45,7 @@ func irrelevant(field string) bool {
 		"repetition_penalty", "length_penalty", "logit_bias", "logprobs", "top_logprobs", "prompt_logprobs",
 		"max_tokens", "max_completion_tokens", "max_output_tokens", "min_tokens", "stop", "stop_sequences",
 		"stop_token_ids", "include_stop_str_in_output", "ignore_eos", "skip_special_tokens",
-		"spaces_between_special_tokens", "service_tier", "priority", "cache_salt", "request_id", "session_id",
+		"spaces_between_special_tokens", "service_tier", "priority", "request_id", "session_id",
 		"return_token_ids", "return_tokens_as_token_ids", "ec_transfer_params",
 		"safety_identifier", "prompt_cache_key", "encoding_format", "dimensions", "background":
 		return true

@@ -23,6 +23,12 @@ type Tokenizer interface {
 	Token(id uint32) (string, bool)
 }
 
+// scoped is a Tokenizer that keeps what it remembers of texts apart by scope, so that how
+// long it takes tells nobody what others have sent.
+type scoped interface {
+	EncodeWithin(scope string, dst []uint32, text string, addSpecial bool) ([]uint32, error)
+}
+
 // newTokenizer makes the tokenizer of a tokenizer.json.
 func newTokenizer(text []byte, o *Options) (Tokenizer, error) {
 	t, err := tokenizer.Load(text, tokenizer.Options{CacheBytes: o.CacheBytes})

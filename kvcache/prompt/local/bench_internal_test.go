@@ -70,7 +70,7 @@ func BenchmarkSteps60k(b *testing.B) {
 			b.Fatal(textErr)
 		}
 		rendered := time.Now()
-		ids, idsErr := a.ids(out, false, cut{})
+		ids, idsErr := a.ids("", out, false, cut{})
 		if idsErr != nil {
 			b.Fatal(idsErr)
 		}

@@ -21,6 +21,8 @@ type query struct {
 	generate, resume bool // add_generation_prompt, continue_final_message
 	special          bool // add_special_tokens
 	cut              cut
+	// scope is the request's cache salt.
+	scope string
 }
 
 // chatQuery reads a chat completions request.

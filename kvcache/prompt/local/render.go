@@ -63,7 +63,7 @@ func (a *assets) rendered(ctx context.Context, q *query) ([]uint32, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids, err := a.ids(text, q.special, q.cut)
+	ids, err := a.ids(q.scope, text, q.special, q.cut)
 	a.buffers.put(buffer, text)
 	return ids, err
 }
@@ -157,14 +157,21 @@ func isPythonSpace(r rune) bool {
 	return unicode.IsSpace(r) || r >= firstSeparator && r <= lastSeparator
 }
 
-// ids tokenizes a text and cuts it as the request wants.
-func (a *assets) ids(text []byte, special bool, c cut) ([]uint32, error) {
+// ids tokenizes a text, within the scope of a cache salt, and cuts it as the request wants.
+func (a *assets) ids(scope string, text []byte, special bool, c cut) ([]uint32, error) {
 	if !utf8.Valid(text) {
 		return nil, errText
 	}
 	const bytesPerToken = 4 // a guess: few texts have less to a token
 	s := string(text)
-	ids, err := a.tokenizer.Encode(make([]uint32, 0, len(s)/bytesPerToken+1), s, special)
+	dst := make([]uint32, 0, len(s)/bytesPerToken+1)
+	var ids []uint32
+	var err error
+	if t, ok := a.tokenizer.(scoped); ok {
+		ids, err = t.EncodeWithin(scope, dst, s, special)
+	} else {
+		ids, err = a.tokenizer.Encode(dst, s, special)
+	}
 	if err != nil {
 		return nil, errTokenize
 	}

@@ -150,17 +150,22 @@ func (a *assets) encode(ctx context.Context, api prompt.API, o jsonscan.Object) 
 	return out, nil
 }
 
-func (a *assets) query(api prompt.API, o jsonscan.Object) (*query, error) {
+func (a *assets) query(api prompt.API, o jsonscan.Object) (q *query, err error) {
 	switch api {
 	case prompt.Chat:
-		return chatQuery(o)
+		q, err = chatQuery(o)
 	case prompt.Messages:
-		return messagesQuery(o, a)
+		q, err = messagesQuery(o, a)
 	case prompt.Responses:
-		return responsesQuery(o)
+		q, err = responsesQuery(o)
 	default:
 		return nil, errAPI
 	}
+	if err != nil {
+		return nil, err
+	}
+	q.scope = prompt.Salt(o)
+	return q, nil
 }
 
 // completions encodes the first prompt and counts all.
@@ -173,7 +178,7 @@ func (a *assets) completions(out prompt.Encoding, o jsonscan.Object) (prompt.Enc
 		return prompt.Encoding{}, err
 	}
 	for i, text := range texts {
-		ids, idsErr := a.ids(text, special, c)
+		ids, idsErr := a.ids(prompt.Salt(o), text, special, c)
 		if idsErr != nil {
 			return prompt.Encoding{}, idsErr
 		}

@@ -121,17 +121,26 @@ func TestSegmentsAreBoundedAndShared(t *testing.T) {
 
 func TestSegmentNeedsTheSameContent(t *testing.T) {
 	s := newSegments(1 << 20)
-	_, key, hit := s.get(nil, "one text", false)
+	_, key, hit := s.get(nil, "a", "one text", false)
 	require.False(t, hit)
-	s.put(key, "one text", false, []uint32{1, 2})
-	ids, _, hit := s.get([]uint32{9}, "one text", false)
+	s.put(key, "a", "one text", false, []uint32{1, 2})
+	ids, _, hit := s.get([]uint32{9}, "a", "one text", false)
 	require.True(t, hit)
 	require.Equal(t, []uint32{9, 1, 2}, ids)
-	_, _, hit = s.get(nil, "one text", true)
+	_, _, hit = s.get(nil, "a", "one text", true)
 	require.False(t, hit, "the beginning of a text is another matter")
-	// Somebody finds a text with the same hash.
+	for _, scope := range []string{"", "b"} {
+		_, other, hit := s.get(nil, scope, "one text", false)
+		require.False(t, hit, "what others were sent is not found")
+		require.NotEqual(t, key, other)
+	}
+	// Somebody finds a scope, or a text, with the same hash.
+	s.shard(key).byKey[key].scope = "b"
+	_, _, hit = s.get(nil, "a", "one text", false)
+	require.False(t, hit)
+	s.shard(key).byKey[key].scope = "a"
 	s.shard(key).byKey[key].text = "another!"
-	_, _, hit = s.get(nil, "one text", false)
+	_, _, hit = s.get(nil, "a", "one text", false)
 	require.False(t, hit)
 }
 

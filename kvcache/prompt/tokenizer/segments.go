@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"hash/maphash"
+	"math/bits"
 	"slices"
 	"strings"
 	"sync"
@@ -10,7 +11,7 @@ import (
 // segments remembers the ids of stretches between special tokens. A stretch tokenizes the
 // same wherever it stands, so its content is its key; contents are compared on every hit,
 // since whoever can make two of them share a hash must not get another's ids. A system
-// prompt that many conversations share is therefore stored once.
+// prompt that many conversations of a scope share is therefore stored once.
 type segments struct {
 	seed   maphash.Seed
 	shards [segmentShards]segmentShard
@@ -35,11 +36,14 @@ type segment struct {
 	next, prev *segment
 	key        uint64
 	first      bool
+	scope      string
 	text       string
 	ids        []uint32
 }
 
-func (g *segment) size() int64 { return int64(len(g.text)) + 4*int64(len(g.ids)) + segmentOverhead }
+func (g *segment) size() int64 {
+	return int64(len(g.scope)+len(g.text)) + 4*int64(len(g.ids)) + segmentOverhead
+}
 
 func newSegments(limit int64) *segments {
 	if limit/segmentShards < segmentOverhead {
@@ -60,8 +64,11 @@ func (s *segments) takes(text string) bool { return s != nil && len(text) >= seg
 func (s *segments) shard(key uint64) *segmentShard { return &s.shards[key%segmentShards] }
 
 // get appends the ids of a known stretch to dst. The key is for put.
-func (s *segments) get(dst []uint32, text string, first bool) (ids []uint32, key uint64, hit bool) {
+func (s *segments) get(dst []uint32, scope, text string, first bool) (ids []uint32, key uint64, hit bool) {
 	key = maphash.String(s.seed, text)
+	if scope != "" {
+		key ^= bits.RotateLeft64(maphash.String(s.seed, scope), 1)
+	}
 	if first {
 		key = ^key
 	}
@@ -74,20 +81,20 @@ func (s *segments) get(dst []uint32, text string, first bool) (ids []uint32, key
 	}
 	h.mu.Unlock()
 	// A segment doesn't change once it is there.
-	if g == nil || g.first != first || g.text != text {
+	if g == nil || g.first != first || g.scope != scope || g.text != text {
 		return dst, key, false
 	}
 	return append(dst, g.ids...), key, true
 }
 
-func (s *segments) put(key uint64, text string, first bool, ids []uint32) {
+func (s *segments) put(key uint64, scope, text string, first bool, ids []uint32) {
 	h := s.shard(key)
 	g := &segment{key: key, first: first}
-	if int64(len(text))+4*int64(len(ids))+segmentOverhead > h.limit {
+	if int64(len(scope)+len(text))+4*int64(len(ids))+segmentOverhead > h.limit {
 		return
 	}
 	// Copies, so that neither the whole prompt nor its ids are kept alive.
-	g.text, g.ids = strings.Clone(text), slices.Clone(ids)
+	g.scope, g.text, g.ids = strings.Clone(scope), strings.Clone(text), slices.Clone(ids)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if old := h.byKey[key]; old != nil {

@@ -1,0 +1,271 @@
+package kvsteer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kvsteer/kvsteer/internal/jsonscan"
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
+	"github.com/kvsteer/kvsteer/tenancy"
+	"github.com/kvsteer/kvsteer/tenancy/ledger"
+	"github.com/kvsteer/kvsteer/tenancy/price"
+	"github.com/kvsteer/kvsteer/tenancy/quota"
+)
+
+// account is what a request owes and to whom. Without WithTenancy it stays empty.
+type account struct {
+	identity *tenancy.Identity
+	demand   quota.Demand
+	choices  int
+	hold     quota.Hold // nil if nothing limits it
+	unpriced bool       // the model has no price
+	header   rateHeader // of the answer
+	// entry is the record of the current attempt, its State empty before the first. It is
+	// the owner's of the Selection until that ends, under its mutex.
+	entry ledger.Record
+	// chunks are the parts with content that a stream had, under the Selection's mutex.
+	chunks int
+}
+
+// admit reserves what the request is expected to use.
+func (r *Router) admit(ctx context.Context, s *Selection) *Error {
+	t := r.opts.tenancy
+	if t == nil {
+		return nil
+	}
+	a := &s.account
+	limit, choices := asked(&s.parsed)
+	a.demandOf(&s.parsed)
+	a.choices = choices
+	a.demand.Input = int64(s.main().enc.Count)
+	if s.parsed.api != prompt.Embeddings {
+		a.demand.Output = t.Outputs.Estimate(a.demand.Tenant, a.demand.Model, limit, choices)
+	}
+	a.demand.Cost, a.unpriced = t.cost(s.main().model, &quota.Used{Uncached: a.demand.Input, Output: a.demand.Output})
+	return r.reserve(ctx, a)
+}
+
+// admitForward reserves a request that no prompt routes: it counts as one, of no tokens.
+func (r *Router) admitForward(ctx context.Context, s *Selection) *Error {
+	if r.opts.tenancy == nil {
+		return nil
+	}
+	s.account.demandOf(&s.parsed)
+	return r.reserve(ctx, &s.account)
+}
+
+// demandOf says whose request it is.
+func (a *account) demandOf(p *parsed) {
+	id := a.identity
+	a.demand = quota.Demand{
+		Org: id.Org, Team: id.Team, Tenant: p.hints.tenant, Key: id.Key, Model: p.model, Class: p.hints.qos,
+	}
+}
+
+// reserve takes a's demand from the limits.
+func (r *Router) reserve(ctx context.Context, a *account) *Error {
+	limits := r.opts.tenancy.Limits
+	if limits == nil {
+		return nil
+	}
+	hold, err := limits.Admit(ctx, &a.demand)
+	var no *quota.Error
+	switch {
+	case err == nil:
+		a.hold = hold
+		a.header = standings(hold)
+		return nil
+	case errors.As(err, &no):
+		return limited(no, err)
+	case ctx.Err() != nil:
+		return canceled(ctx)
+	default:
+		r.warn("it could not be found out whether a request may be served", err)
+		return &Error{
+			Code: CodeUnavailable, RetryAfter: retrySoon, Err: err,
+			Message: "it could not be found out whether a limit lets the request through",
+		}
+	}
+}
+
+// limited is the refusal as an answer.
+func limited(no *quota.Error, err error) *Error {
+	e := &Error{Code: CodeLimited, Rule: no.Rule, RetryAfter: no.RetryAfter, Err: err, Message: strings.TrimPrefix(no.Error(), "quota: ")}
+	switch {
+	case no.Denied:
+		e.Code, e.RetryAfter = CodeForbidden, 0
+	case no.Permanent:
+		e.Code, e.RetryAfter = CodeTooLarge, 0
+	}
+	return e
+}
+
+// asked is the most that a request lets an answer be, 0 if it says nothing, and how many
+// answers it wants.
+func asked(p *parsed) (limit int64, choices int) {
+	for _, key := range []string{"max_completion_tokens", "max_output_tokens", "max_tokens"} {
+		if n, ok := number(p.object.Value(key)); ok && n > 0 {
+			limit = n
+			break
+		}
+	}
+	choices = 1
+	if p.api == ChatCompletions || p.api == Completions {
+		if n, ok := number(p.object.Value("n")); ok && n > 1 {
+			choices = int(min(n, 1<<10))
+		}
+	}
+	return limit, choices
+}
+
+func number(v jsonscan.Value) (int64, bool) {
+	if !v.Exists() {
+		return 0, false
+	}
+	n, ok := v.Int()
+	return n, ok
+}
+
+// cost is what the use of a model on a worker costs, 0 and true if it has no price.
+func (t *TenancyOptions) cost(model string, u *quota.Used) (cost int64, unpriced bool) {
+	if t.Prices == nil {
+		return 0, false
+	}
+	cost, known := t.Prices.Cost(price.Fleet, model, &price.Tokens{
+		Uncached: u.Uncached, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output, Reasoning: u.Reasoning,
+	})
+	return cost, !known
+}
+
+// enter records that the current attempt has begun, and that the one before is over.
+func (r *Router) enter(s *Selection) error {
+	t := r.opts.tenancy
+	if t == nil || t.Ledger == nil {
+		return nil
+	}
+	a := &s.account
+	if a.entry.State != "" {
+		r.void(a)
+	}
+	d := &a.demand
+	at := s.attempt.target
+	if a.entry.ID == "" {
+		a.entry.ID = fmt.Sprintf("%s-%d", r.run, s.decision.ID)
+	}
+	a.entry = ledger.Record{
+		ID: a.entry.ID, Attempt: s.attempt.number, State: ledger.Reserved, At: r.opts.now().UTC(),
+		Org: d.Org, Team: d.Team, Tenant: d.Tenant, Key: d.Key, Class: d.Class,
+		Model: d.Model, Served: at.Model, Worker: at.Worker,
+		Uncached: d.Input, Output: d.Output, Cost: d.Cost,
+	}
+	return r.append(&a.entry)
+}
+
+// void records that nothing came of the attempt.
+func (r *Router) void(a *account) {
+	e := a.entry
+	e.State, e.At = ledger.Voided, r.opts.now().UTC()
+	e.Uncached, e.Cached, e.CachedKnown, e.CacheWrite, e.Output, e.Reasoning, e.Cost, e.Source = 0, 0, false, 0, 0, 0, 0, ""
+	_ = r.append(&e) // the logger has been told
+}
+
+func (r *Router) append(e *ledger.Record) error {
+	err := r.opts.tenancy.Ledger.Append(e)
+	if err != nil {
+		r.warn("the ledger did not take a record", err)
+	}
+	return err //nolint:wrapcheck // callers drop it or wrap it
+}
+
+// unrecorded refuses a request that the ledger did not take.
+func unrecorded(err error) *Error {
+	return &Error{
+		Code: CodeUnavailable, RetryAfter: retrySoon, Err: err,
+		Message: "the request can't be recorded, and none may be served that isn't",
+	}
+}
+
+// give gives everything back: the request was never sent.
+func (a *account) give() {
+	if a.hold != nil {
+		a.hold.Refund()
+	}
+}
+
+// closeAccount settles what was reserved by what was used, or gives it back. It is called once,
+// by whoever has ended the Selection.
+// It returns what the request cost.
+func (r *Router) closeAccount(s *Selection, u Usage, reason error, reaped bool) int64 {
+	t := r.opts.tenancy
+	if t == nil {
+		return 0
+	}
+	a := &s.account
+	used, source := a.used(u, reason, s.attempt.ttft != 0, reaped)
+	if source == "" {
+		a.give()
+		if t.Ledger != nil && a.entry.State != "" {
+			r.void(a)
+		}
+		return 0
+	}
+	used.Cost, _ = t.cost(s.attempt.target.Model, &used)
+	if a.hold != nil {
+		a.hold.Settle(used)
+	}
+	if reason == nil && u.Known && u.Output > 0 {
+		t.Outputs.Learn(a.demand.Tenant, a.demand.Model, int64(u.Output)/int64(max(a.choices, 1)))
+	}
+	if t.Ledger == nil || a.entry.State == "" {
+		return used.Cost
+	}
+	e := a.entry
+	e.State, e.At, e.Source = ledger.Settled, r.opts.now().UTC(), source
+	e.Worker, e.Served = s.attempt.target.Worker, s.attempt.target.Model // it may have moved
+	e.Uncached, e.Cached, e.CachedKnown, e.CacheWrite = used.Uncached, used.CacheRead, u.CachedKnown, used.CacheWrite
+	e.Output, e.Reasoning, e.Cost = used.Output, used.Reasoning, used.Cost
+	_ = r.append(&e) // the logger has been told
+	return used.Cost
+}
+
+// used is what a request took, and how that is known; no source if nothing was served.
+func (a *account) used(u Usage, reason error, answered, reaped bool) (quota.Used, ledger.Source) {
+	used := quota.Used{
+		Uncached: int64(u.Uncached), CacheRead: int64(u.CacheRead), CacheWrite: int64(u.CacheWrite),
+		Output: int64(u.Output), Reasoning: int64(u.Reasoning),
+	}
+	counted := int64(a.chunks)
+	switch {
+	case u.Known && reason == nil:
+		return used, ledger.Provider
+	case u.Known && (answered || u.Output > 0):
+		// What was reported before the end need not be all: Anthropic's streams begin with
+		// an output of one token.
+		if counted > used.Output {
+			used.Output = counted
+			return used, ledger.Stream
+		}
+		return used, ledger.Provider
+	case counted > 0:
+		return quota.Used{Uncached: a.demand.Input, Output: counted}, ledger.Stream
+	case reason == nil, answered, reaped:
+		return quota.Used{Uncached: a.demand.Input, Output: a.demand.Output}, ledger.Estimate
+	default:
+		return quota.Used{}, ""
+	}
+}
+
+// degraded adds what was less than fully known when the request was let through.
+func (a *account) degraded(list []string) []string {
+	if a.unpriced {
+		list = append(list, "cost: the model has no price, so it counts as free")
+	}
+	if a.hold != nil {
+		if why := a.hold.Degraded(); why != "" {
+			list = append(list, "limits: "+why)
+		}
+	}
+	return list
+}

@@ -1,0 +1,255 @@
+package kvsteer
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/kvsteer/kvsteer/internal/jsonscan"
+	"github.com/kvsteer/kvsteer/tenancy"
+	"github.com/kvsteer/kvsteer/tenancy/ledger"
+	"github.com/kvsteer/kvsteer/tenancy/price"
+	"github.com/kvsteer/kvsteer/tenancy/quota"
+	"github.com/kvsteer/kvsteer/tenancy/salt"
+)
+
+// TenancyOptions are the settings of [WithTenancy]. Each part works without the others;
+// the zero value lets everybody do everything.
+type TenancyOptions struct {
+	// Identify finds out whom a request comes from, unless Request.Identity says so.
+	Identify tenancy.Resolver
+	// RefuseUnverified refuses, with a [CodeUnauthenticated], requests that present what
+	// is not valid, such as a token that has expired. By default they are anonymous.
+	RefuseUnverified bool
+	// RefuseAnonymous refuses, with a [CodeUnauthenticated], requests that nobody has
+	// verified: neither Identify, nor the gateway by Request.Identity or Request.Tenant.
+	RefuseAnonymous bool
+
+	// Limits let requests through, or refuse them with a [CodeLimited]. They are asked
+	// when the prompt's length is known and before a worker is chosen.
+	Limits Limits
+	// Outputs estimates how long answers will be. Nil means one of the router's own.
+	Outputs *quota.Outputs
+	// Prices say what requests cost. Nil means nothing. What a model costs that has no
+	// price is taken for nothing, and decisions say so.
+	Prices Prices
+
+	// Ledger is told what was reserved and used.
+	Ledger Ledger
+	// RefuseUnrecorded refuses, with a [CodeUnavailable], requests that the Ledger does
+	// not take. By default they are served, and the logger is told.
+	RefuseUnrecorded bool
+
+	// Salter keeps the caches of tenants apart: each request is sent with its tenant's
+	// cache salt, and none with one that the client chose.
+	Salter *salt.Salter
+	// ClientSalts lets clients divide their own tenant's cache further, by the salts that
+	// they send. Without a Salter these are passed on as they are in any case.
+	ClientSalts bool
+}
+
+// Limits is who may be served now: a [quota.Limiter], or that of package redis. The error
+// is, or wraps, a [*quota.Error] if the request is refused; any other means that nobody
+// could find out, and the request is answered with a [CodeUnavailable].
+type Limits interface {
+	Admit(ctx context.Context, d *quota.Demand) (quota.Hold, error)
+}
+
+// Prices is what requests cost, in millionths of the currency: a [price.Table], for
+// example. known is false if there is no price.
+type Prices interface {
+	Cost(provider, model string, t *price.Tokens) (cost int64, known bool)
+}
+
+// Ledger takes records of what requests reserve and use. Append must not block for longer
+// than a moment; an error means that the record is not kept.
+type Ledger interface {
+	Append(r *ledger.Record) error
+}
+
+// WithTenancy sets whom requests come from and what they may use.
+func WithTenancy(t TenancyOptions) Option {
+	return optionFunc(func(o *options) {
+		if t.Outputs == nil {
+			t.Outputs = new(quota.Outputs)
+		}
+		o.tenancy = &t
+	})
+}
+
+// byGateway is in Identity.By where the gateway itself has named the tenant.
+const byGateway = "gateway"
+
+// identify finds out whom a request comes from; nil without WithTenancy.
+func (r *Router) identify(ctx context.Context, req *Request) (*tenancy.Identity, *Error) {
+	t := r.opts.tenancy
+	switch {
+	case req.Identity != nil:
+		return req.Identity, nil
+	case t == nil:
+		return nil, nil
+	case req.Tenant != "":
+		return &tenancy.Identity{Tenant: req.Tenant, Class: req.QoS, Priority: req.Priority, By: byGateway}, nil
+	}
+	id, err := r.resolve(ctx, t, req)
+	if err != nil {
+		return nil, err
+	}
+	if id == nil {
+		id = tenancy.Anonymous()
+	}
+	if t.RefuseAnonymous && !id.Verified() {
+		return nil, &Error{Code: CodeUnauthenticated, Message: "the request says not, or not in a way that can be verified, whom it comes from"}
+	}
+	return id, nil
+}
+
+func (r *Router) resolve(ctx context.Context, t *TenancyOptions, req *Request) (*tenancy.Identity, *Error) {
+	if t.Identify == nil {
+		return nil, nil
+	}
+	id, err := t.Identify.Resolve(ctx, &tenancy.Presented{Header: req.Header, Remote: req.Remote, TLS: req.TLS})
+	var wrong *tenancy.UnverifiedError
+	switch {
+	case err == nil:
+		return id, nil
+	case ctx.Err() != nil:
+		return nil, canceled(ctx)
+	case !errors.As(err, &wrong):
+		r.warn("it could not be found out whom a request comes from", err)
+		return nil, &Error{
+			Code: CodeUnavailable, RetryAfter: retrySoon, Err: err,
+			Message: "it could not be found out whom the request comes from",
+		}
+	case t.RefuseUnverified:
+		return nil, &Error{Code: CodeUnauthenticated, Err: err, Message: "what the request presents as proof of whom it comes from is not valid"}
+	default:
+		r.warn("a request is taken for anonymous, since what it presents is not valid", err)
+		return nil, nil
+	}
+}
+
+// warn tells the logger, of each kind once in a while.
+func (r *Router) warn(kind string, err error) {
+	l := r.opts.logger
+	if l == nil {
+		return
+	}
+	if untold, tell := r.warnings.due(kind, r.opts.now()); tell {
+		l.Warn("kvsteer: "+kind, slog.Any("error", err), slog.Int("untold", untold)) //nolint:sloglint // a constant of each caller
+	}
+}
+
+// belong makes the request one of id's, where the gateway has not said otherwise.
+func (p *parsed) belong(id *tenancy.Identity) {
+	if id == nil {
+		return
+	}
+	h := &p.hints
+	if h.tenant == "" {
+		h.tenant = id.Tenant
+	}
+	if h.qos == "" {
+		h.qos = id.Class
+	}
+	if h.priority == 0 {
+		h.priority = id.Priority
+	}
+}
+
+// permitted refuses a model that id may not name. An empty one is not known.
+func permitted(id *tenancy.Identity, model string) *Error {
+	if id == nil || model == "" || id.MayUseModel(model) {
+		return nil
+	}
+	return &Error{Code: CodeForbidden, Message: "the model " + quote(model) + " is not one of those that the request's tenant may use"}
+}
+
+// isolate gives the body its tenant's cache salt.
+func (t *TenancyOptions) isolate(p *parsed, id *tenancy.Identity) error {
+	if t == nil || t.Salter == nil || len(p.body) == 0 {
+		return nil
+	}
+	body, err := t.salted(p.object, p.hints.tenant, id, p.salt)
+	if err != nil {
+		return badRequest(err, "the body can't be given its tenant's cache_salt")
+	}
+	p.body = body
+	if err := p.scan(); err != nil {
+		return badRequest(err, "the body can't be given its tenant's cache_salt")
+	}
+	p.salt, _ = p.object.Value("cache_salt").Str()
+	return nil
+}
+
+// isolateForward is what is sent of a request that no prompt routes: with its tenant's
+// cache salt where engines keep what such requests say in a cache, and with none of the
+// client's anywhere.
+func (r *Router) isolateForward(f *Forward, s *Selection) ([]byte, *Error) {
+	t := r.opts.tenancy
+	if t == nil || t.Salter == nil || !f.brings() || mediaType(f.HTTP.Header) != "application/json" {
+		return f.Body, nil
+	}
+	if len(f.Body) == 0 {
+		return nil, badRequest(nil, "the body is too long, or of unknown length, to be given its tenant's cache_salt; "+
+			"send less, with a Content-Length")
+	}
+	o, err := jsonscan.Parse(f.Body, 0)
+	if err != nil {
+		return nil, badRequest(nil, "the body is not a JSON object: %v", err)
+	}
+	if _, has := o.Get("cache_salt"); !has && !pooling(f.HTTP.URL.Path) {
+		return f.Body, nil
+	}
+	client := ""
+	if v, ok := o.Get("cache_salt"); ok {
+		client, _ = v.Str()
+	}
+	body, err := t.salted(o, s.parsed.hints.tenant, s.account.identity, client)
+	if err != nil {
+		return nil, badRequest(err, "the body can't be given its tenant's cache_salt")
+	}
+	return body, nil
+}
+
+// pooling reports whether a path is one of those whose texts vLLM computes and caches as
+// it does prompts.
+func pooling(path string) bool {
+	switch strings.TrimPrefix(strings.TrimPrefix(strings.TrimSuffix(path, "/"), "/v1"), "/v2") {
+	case "/rerank", "/score", "/classify", "/pooling":
+		return true
+	default:
+		return false
+	}
+}
+
+func (t *TenancyOptions) salted(o jsonscan.Object, tenant string, id *tenancy.Identity, client string) ([]byte, error) {
+	of := salt.Fields{Org: id.Org, Tenant: tenant}
+	if t.ClientSalts {
+		of.Client = client
+	}
+	var e jsonscan.Edit
+	e.SetString("cache_salt", t.Salter.Salt(&of))
+	return e.Apply(o) //nolint:wrapcheck // the callers say what it is about
+}
+
+// came fills in what a request that came over HTTP shows of its sender.
+func (q *Request) came(req *http.Request) {
+	q.Header, q.TLS = req.Header, req.TLS
+	// It is the server's. What can't be read, such as that of a Unix socket, is nobody.
+	q.Remote, _ = netip.ParseAddrPort(req.RemoteAddr)
+}
+
+// unspent removes the headers that the proof of a request's sender was in, so that no
+// worker sees a key.
+func unspent(h http.Header, id *tenancy.Identity) {
+	if id == nil {
+		return
+	}
+	for _, name := range id.Spent {
+		h.Del(name)
+	}
+}
