@@ -130,6 +130,24 @@ func TestHalfLifeForLong(t *testing.T) {
 	}
 }
 
+// What was had hundreds of half-lives ago is nothing, however much it was.
+func TestHalfLifeForgets(t *testing.T) {
+	t.Parallel()
+	l := steer.Line{HalfLife: time.Second}
+	now := time.Unix(1000, 0)
+	for range 20 {
+		l.Charge("then", 1, time.Hour, now)
+		now = now.Add(270 * time.Second)
+		l.Charge("now", 1, time.Second, now)
+		a, b := &steer.Waiter{Tenant: "then", Since: now}, &steer.Waiter{Tenant: "now", Since: now}
+		l.Join(a)
+		l.Join(b)
+		require.Negative(t, l.Before(a, b, now))
+		l.Leave(a, false, now)
+		l.Leave(b, false, now)
+	}
+}
+
 // What a request has really had replaces what was expected.
 func TestCharge(t *testing.T) {
 	t.Parallel()
