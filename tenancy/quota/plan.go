@@ -191,7 +191,8 @@ func (p *Plan) Standing(m Meter, buckets []Bucket, states []State) (s Standing, 
 	}
 	for i, b := range buckets {
 		if b.rule.rates[m].limits() {
-			s, ok = tighter(s, ok, b.rule.standing(m, &bucket{full: states[i].Rates[m].Ns, frac: states[i].Rates[m].Frac}, 0))
+			f := states[i].Rates[m]
+			s, ok = tighter(s, ok, b.rule.standing(m, &bucket{full: f.Ns, frac: f.Frac}, 0)), true
 		}
 	}
 	return s, ok

@@ -131,7 +131,7 @@ func (r *Reservation) Standing(m Meter) (s Standing, ok bool) {
 		if !limits {
 			continue
 		}
-		s, ok = tighter(s, ok, rule.standing(m, &b, now))
+		s, ok = tighter(s, ok, rule.standing(m, &b, now)), true
 	}
 	return s, ok
 }
@@ -143,9 +143,9 @@ func (r *rule) standing(m Meter, b *bucket, now int64) Standing {
 }
 
 // tighter returns the one of which less is left; a counts only if there is one.
-func tighter(a Standing, there bool, b Standing) (Standing, bool) {
+func tighter(a Standing, there bool, b Standing) Standing {
 	if there && a.Left <= b.Left {
-		return a, true
+		return a
 	}
-	return b, true
+	return b
 }

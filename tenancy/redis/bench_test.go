@@ -17,6 +17,7 @@ var fourLevels = quota.Options{Rules: []quota.Rule{
 }}
 
 func benchmark(b *testing.B, rules quota.Options) {
+	b.Helper()
 	s := newServer(b)
 	d := quota.Demand{Org: "org", Team: "team", Tenant: "tenant", Key: "key", Model: "model", Input: 100, Output: 10}
 	l := s.limiter(b, Options{Rules: rules})

@@ -13,7 +13,7 @@ import (
 )
 
 // Four routers share a limit; while Redis is away, each goes by a quarter of it.
-func ExampleNew() {
+func ExampleNew() { //nolint:testableexamples // it needs a Redis at that address
 	client := goredis.NewClient(&goredis.Options{Addr: "redis:6379", ContextTimeoutEnabled: true})
 	defer func() { _ = client.Close() }()
 	limiter, err := redis.New(redis.Options{

@@ -3,9 +3,7 @@ package redis
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net"
-	"os"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvsteer/kvsteer/tenancy/quota"
@@ -89,7 +88,7 @@ func TestKilled(t *testing.T) {
 					require.ErrorContains(t, err, "Redis can't be asked")
 				case LocalShare:
 					require.ErrorContains(t, err, "redis: unavailable: local share: quota: rule")
-					refusal(t, err)
+					require.NotNil(t, refusal(t, err))
 					require.LessOrEqual(t, total, int((1+routers*c.share)*limit))
 				default:
 					require.NoError(t, err)
@@ -178,7 +177,7 @@ func (l *Limiter) allFree(t *testing.T, limit int) {
 	require.Eventually(t, func() bool {
 		n, holds, _ := take(t, l, limit+1)
 		for _, h := range holds {
-			h.Refund()
+			assert.True(t, h.Refund())
 		}
 		l.settled(t)
 		return n == limit
@@ -192,7 +191,7 @@ func TestSlow(t *testing.T) {
 	p := newSlow(t, s)
 	c := goredis.NewClient(&goredis.Options{Network: "unix", Addr: p.listener.Addr().String(), ContextTimeoutEnabled: true, MaxRetries: -1})
 	defer c.Close()
-	l := s.limiter(t, Options{Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Client: c, Rules: running(5), Failure: Allow, Deadline: 200 * time.Millisecond, Retry: 20 * time.Millisecond})
+	l := s.limiter(t, Options{Client: c, Rules: running(5), Failure: Allow, Deadline: 200 * time.Millisecond, Retry: 20 * time.Millisecond})
 	require.Eventually(t, func() bool { // the deadline is short for a busy machine
 		h, err := l.Admit(context.Background(), &quota.Demand{Tenant: "t"})
 		require.NoError(t, err)
@@ -230,7 +229,7 @@ func TestFlushed(t *testing.T) {
 	require.NoError(t, c.FlushAll(context.Background()).Err())
 	n, more, err := take(t, l, 100)
 	require.Equal(t, 10, n, "a Burst more, and one only")
-	refusal(t, err)
+	require.NotNil(t, refusal(t, err))
 	for _, h := range append(holds, more...) {
 		require.True(t, h.Refund())
 	}
@@ -241,7 +240,7 @@ func TestFlushed(t *testing.T) {
 
 	require.NoError(t, c.ScriptFlush(context.Background()).Err())
 	_, err = l.Admit(context.Background(), &quota.Demand{})
-	refusal(t, err)
+	require.NotNil(t, refusal(t, err))
 	require.Zero(t, l.Stats().Without)
 }
 

@@ -71,8 +71,8 @@ func New(o Options) (*Limiter, error) {
 }
 
 // Update puts other rules and weights in force, for this router. Buckets are kept by the
-// rules' Name, Scope, PerModel and PerClass: those of rules where these stay, stay, as
-// [quota.Limiter.Update] says; the others are forgotten by Redis in time. While routers
+// rules' Name, Scope, PerModel and PerClass: what they hold is kept as
+// [quota.Limiter.Update] says, and what belongs to no rule is forgotten by Redis in time. While routers
 // have different rules, each goes by its own.
 func (l *Limiter) Update(rules []quota.Rule, w quota.Weights) ([]quota.Change, error) {
 	l.updating.Lock()

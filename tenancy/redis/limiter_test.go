@@ -152,24 +152,25 @@ func TestClose(t *testing.T) {
 	s.signal(syscall.SIGCONT)
 }
 
-// freePort returns an address, its port and another port, both free.
-func freePort(t *testing.T) (address, port, other string) {
+// freePorts returns an address, its port and another port, both free a moment ago.
+func freePorts(t *testing.T) (address, port, other string) {
 	t.Helper()
-	var ports [2]string
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		defer l.Close()
-		address = l.Addr().String()
-		_, ports[i], err = net.SplitHostPort(address)
-		require.NoError(t, err)
-	}
-	return address, ports[1], ports[0]
+	a, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer a.Close()
+	b, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer b.Close()
+	_, port, err = net.SplitHostPort(a.Addr().String())
+	require.NoError(t, err)
+	_, other, err = net.SplitHostPort(b.Addr().String())
+	require.NoError(t, err)
+	return a.Addr().String(), port, other
 }
 
 // Limits of a Redis Cluster are in one slot.
 func TestCluster(t *testing.T) {
-	address, port, bus := freePort(t)
+	address, port, bus := freePorts(t)
 	s := newServer(t, "--cluster-enabled", "yes", "--port", port, "--cluster-port", bus, "--bind", "127.0.0.1")
 	one := s.client(t)
 	defer one.Close()
@@ -211,7 +212,7 @@ func TestUpdate(t *testing.T) {
 	require.Equal(t, []quota.Change{{Rule: "hourly", What: "changed"}}, changes)
 	n, _, err := take(t, l, 100)
 	require.Equal(t, 14, n, "the six are still counted")
-	refusal(t, err)
+	require.NotNil(t, refusal(t, err))
 	for _, h := range holds {
 		require.True(t, h.Refund())
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/kvsteer/kvsteer/tenancy/quota"
 )
 
-var operations = flag.Int("redis.ops", 30_000, "operations of TestAsInMemory")
+var operations = flag.Int("redis.ops", 12_000, "operations of TestAsInMemory")
 
 // Every decision, and all that is said with it, is that of a quota.Limiter on the same
 // clock, whose buckets are never forgotten; here Redis forgets each as soon as it may.
@@ -51,6 +51,7 @@ func TestAsInMemory(t *testing.T) {
 }
 
 func compare(t *testing.T, s *server, name string, rules []quota.Rule, ops int) {
+	t.Helper()
 	var clock atomic.Int64
 	clock.Store(time.Now().Add(365 * 24 * time.Hour).UnixMicro()) // so that Redis itself forgets nothing
 	var told, toldModel []quota.Notice
@@ -65,7 +66,7 @@ func compare(t *testing.T, s *server, name string, rules []quota.Rule, ops int) 
 	model, err := quota.New(options)
 	require.NoError(t, err)
 
-	type pair struct{ real, model quota.Hold }
+	type pair struct{ redis, model quota.Hold }
 	var running []pair
 	ctx, rng := context.Background(), rand.New(rand.NewPCG(2026, uint64(len(name))))
 	admitted, refused, forgotten := 0, 0, 0
@@ -90,19 +91,19 @@ func compare(t *testing.T, s *server, name string, rules []quota.Rule, ops int) 
 			if rng.IntN(60) == 0 {
 				d.Input, d.Cost = rng.Int64N(1<<33), rng.Int64N(1<<33)
 			}
-			real, err := l.Admit(ctx, &d)
+			held, err := l.Admit(ctx, &d)
 			other, want := model.Admit(ctx, &d)
 			if want == nil {
 				require.NoError(t, err, "%s: %d", name, op)
 				admitted++
-				running = append(running, pair{real, other})
+				running = append(running, pair{held, other})
 				for m := range quota.Meter(quota.NumRates) {
-					a, ok := real.Standing(m)
+					a, ok := held.Standing(m)
 					b, also := other.Standing(m)
 					require.Equal(t, also, ok)
 					require.Equal(t, b, a)
 				}
-				require.Equal(t, other.Soft(), real.Soft())
+				require.Equal(t, other.Soft(), held.Soft())
 				continue
 			}
 			refused++
@@ -114,7 +115,7 @@ func compare(t *testing.T, s *server, name string, rules []quota.Rule, ops int) 
 		running[at] = running[len(running)-1]
 		running = running[:len(running)-1]
 		if rng.IntN(4) == 0 {
-			require.True(t, p.real.Refund())
+			require.True(t, p.redis.Refund())
 			require.True(t, p.model.Refund())
 		} else {
 			u := quota.Used{
@@ -124,7 +125,7 @@ func compare(t *testing.T, s *server, name string, rules []quota.Rule, ops int) 
 			if rng.IntN(200) == 0 {
 				u.Output = rng.Int64N(1 << 22)
 			}
-			require.True(t, p.real.Settle(u))
+			require.True(t, p.redis.Settle(u))
 			require.True(t, p.model.Settle(u))
 		}
 		for l.Stats().Waiting > 0 {
@@ -141,6 +142,7 @@ func compare(t *testing.T, s *server, name string, rules []quota.Rule, ops int) 
 
 // forget does what Redis would, had the time passed: keys that have expired go.
 func (s *server) forget(t *testing.T, prefix string, now int64) int {
+	t.Helper()
 	c := s.client(t)
 	defer c.Close()
 	n, err := c.Eval(context.Background(), `
@@ -148,7 +150,7 @@ func (s *server) forget(t *testing.T, prefix string, now int64) int {
 		for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
 			local at = redis.call('PEXPIRETIME', key)
 			assert(at > 0, 'it never expires')
-			if at * 1000 <= tonumber(ARGV[2]) then n = n + redis.call('DEL', key) end
+			if at * 1000 <= tonumber(ARGV[2]) then n = n + redis.call('DEL', key) end;
 		end
 		return n`, nil, prefix+"q:*", now).Int()
 	require.NoError(t, err)

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvsteer/kvsteer/tenancy/quota"
@@ -80,6 +79,8 @@ func TestRouterProcess(t *testing.T) {
 }
 
 func (s *server) router(t *testing.T, suffix string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	//nolint:gosec // the program is this test itself
 	cmd := exec.Command(os.Args[0], "-test.run=^TestRouterProcess$", "-redis.router="+s.socket+suffix)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -89,10 +90,11 @@ func (s *server) router(t *testing.T, suffix string) (*exec.Cmd, *bufio.Scanner)
 }
 
 func said(t *testing.T, out *bufio.Scanner) []int64 {
+	t.Helper()
 	for out.Scan() {
 		if text, ok := strings.CutPrefix(out.Text(), "router "); ok {
 			var n []int64
-			for _, f := range strings.Fields(text) {
+			for f := range strings.FieldsSeq(text) {
 				v, err := strconv.ParseInt(f, 10, 64)
 				require.NoError(t, err)
 				n = append(n, v)
@@ -186,7 +188,9 @@ func TestNothingStays(t *testing.T) {
 				h, err := l.Admit(context.Background(), &quota.Demand{Org: "o", Input: rng.Int64N(5000), Cost: 10})
 				if err != nil {
 					var no *quota.Error
-					assert.ErrorAs(t, err, &no)
+					if !errors.As(err, &no) {
+						t.Errorf("not an Error: %v", err)
+					}
 					continue
 				}
 				served.Add(1)
@@ -214,10 +218,10 @@ func TestNothingStays(t *testing.T) {
 	require.Zero(t, wrong.Load())
 	h, err := routers[0].Admit(context.Background(), &quota.Demand{Org: "o", Input: 100_000})
 	require.NoError(t, err)
-	real, ok := h.(*hold)
+	held, ok := h.(*hold)
 	require.True(t, ok)
-	require.Equal(t, 1, real.states[0].Running)
-	require.Zero(t, real.states[1].Money)
-	require.Empty(t, real.states[1].Steps)
+	require.Equal(t, 1, held.states[0].Running)
+	require.Zero(t, held.states[1].Money)
+	require.Empty(t, held.states[1].Steps)
 	require.True(t, h.Refund())
 }

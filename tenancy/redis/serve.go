@@ -103,7 +103,8 @@ func (l *Limiter) serve(ctx context.Context) {
 				l.renew(ctx)
 			}
 		}
-		for l.health.down() == nil && l.flush(ctx) {
+		for more := true; more; {
+			more = l.health.down() == nil && l.flush(ctx)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"flag"
 	"io"
 	"net"
 	"os"
@@ -15,6 +16,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
+
+var program = flag.String("redis.server", "redis-server", "the server to test with: a redis-server or valkey-server")
 
 // server is a real Redis on a socket of its own, nothing saved but what a test asks for.
 type server struct {
@@ -31,9 +34,9 @@ const longEnough = 30 * time.Second
 
 func newServer(t testing.TB, args ...string) *server {
 	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	require.NoError(t, err, "these tests need a Redis of version 7: apt-get install redis-server (make test-deps does it)")
-	dir, err := os.MkdirTemp("", "kvsteer-redis") // t.TempDir may be too long for a socket
+	path, err := exec.LookPath(*program)
+	require.NoError(t, err, "these tests need a Redis of version 7 or newer: apt-get install redis-server (make test-deps does it)")
+	dir, err := os.MkdirTemp("", "kvsteer-redis") //nolint:usetesting // t.TempDir may be too long for a socket
 	require.NoError(t, err)
 	s := &server{t: t, path: path, dir: dir, socket: filepath.Join(dir, "s"), args: args}
 	t.Cleanup(func() {
@@ -70,7 +73,7 @@ func (s *server) signal(sig syscall.Signal) { require.NoError(s.t, s.cmd.Process
 
 func (s *server) client(t testing.TB) *goredis.Client {
 	t.Helper()
-	return goredis.NewClient(&goredis.Options{Network: "unix", Addr: s.socket, ContextTimeoutEnabled: true, DialerRetries: 1})
+	return goredis.NewClient(&goredis.Options{Network: "unix", Addr: s.socket, ContextTimeoutEnabled: true, DialerRetries: 1, MinRetryBackoff: -1, MaxRetryBackoff: -1})
 }
 
 // limiter is one of a router on s. Its deadline is long, since the machine may be busy; o
@@ -79,7 +82,7 @@ func (s *server) limiter(t testing.TB, o Options) *Limiter {
 	t.Helper()
 	if o.Client == nil {
 		c := s.client(t)
-		t.Cleanup(func() { c.Close() })
+		t.Cleanup(func() { _ = c.Close() })
 		o.Client = c
 	}
 	if o.Deadline == 0 {
@@ -126,17 +129,17 @@ func newSlow(t testing.TB, s *server) *slow {
 			}
 			out, err := net.Dial("unix", s.socket)
 			if err != nil {
-				in.Close()
+				_ = in.Close()
 				continue
 			}
-			context.AfterFunc(ctx, func() { in.Close(); out.Close() })
+			context.AfterFunc(ctx, func() { _, _ = in.Close(), out.Close() })
 			go p.copy(ctx, out, in)
 			go p.copy(ctx, in, out)
 		}
 	}()
 	t.Cleanup(func() {
 		cancel()
-		l.Close()
+		_ = l.Close()
 		<-done
 	})
 	return p
@@ -163,6 +166,7 @@ func (p *slow) copy(ctx context.Context, to, from net.Conn) {
 
 // dump logs what Redis holds.
 func (s *server) dump(t *testing.T) {
+	t.Helper()
 	c := s.client(t)
 	defer c.Close()
 	held, err := c.Eval(context.Background(), `

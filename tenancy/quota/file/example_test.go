@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/kvsteer/kvsteer/tenancy/quota"
 	"github.com/kvsteer/kvsteer/tenancy/quota/file"
@@ -22,7 +23,7 @@ func ExampleFollow() {
 		fmt.Println(err)
 		return
 	}
-	limiter, err := quota.New(quota.Options{})
+	limiter, err := quota.New(quota.Options{Now: func() time.Time { return time.Time{} }})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -37,10 +38,10 @@ func ExampleFollow() {
 	for range 2 {
 		var r quota.Reservation
 		if err := limiter.Reserve(&quota.Demand{Tenant: "acme"}, &r); err != nil {
-			fmt.Println(err.(*quota.Error).Rule, "refuses")
+			fmt.Println(err)
 			return
 		}
 		r.Settle(quota.Used{Uncached: 12, Output: 30})
 	}
-	// Output: tenants refuses
+	// Output: quota: rule "tenants" for tenant "acme": the limit of 1 requests is reached (0 left, 1 needed); again in 1m0s
 }

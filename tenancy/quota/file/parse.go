@@ -36,13 +36,14 @@ type Error struct {
 
 // Error is file:line:column: problem.
 func (e *Error) Error() string {
-	at := e.File
-	for _, n := range []int{e.Line, e.Column} {
-		if n > 0 {
-			at += fmt.Sprintf(":%d", n)
-		}
+	switch {
+	case e.Line == 0:
+		return fmt.Sprintf("quota/file: %s: %s", e.File, e.Problem)
+	case e.Column == 0:
+		return fmt.Sprintf("quota/file: %s:%d: %s", e.File, e.Line, e.Problem)
+	default:
+		return fmt.Sprintf("quota/file: %s:%d:%d: %s", e.File, e.Line, e.Column, e.Problem)
 	}
-	return "quota/file: " + at + ": " + e.Problem
 }
 
 // Parse reads limits and checks them, as [quota.New] does. name is what errors call the
@@ -58,7 +59,7 @@ func Parse(name string, data []byte) (Limits, error) {
 		if advice != "" {
 			problem += "; " + advice
 		}
-		p.fail(n, "%s", problem)
+		p.failf(n, "%s", problem)
 	}
 	var limits Limits
 	var places []*yaml.Node
@@ -77,7 +78,7 @@ func Parse(name string, data []byte) (Limits, error) {
 		}
 	})
 	if !there && len(p.errs) == 0 {
-		p.fail(root, "%s", noRules)
+		p.failf(root, "%s", noRules)
 	}
 	if len(p.errs) > 0 {
 		return Limits{}, errors.Join(p.errs...)
@@ -107,7 +108,8 @@ func (p *parser) document(data []byte) (*yaml.Node, error) {
 		return nil, &Error{File: p.file, Problem: noRules}
 	case err == nil:
 		if err = dec.Decode(&second); err == nil {
-			return nil, &Error{File: p.file, Line: second.Line, Column: second.Column, Problem: "a second document begins here; put all rules into one"}
+			const problem = "a second document begins here; put all rules into one"
+			return nil, &Error{File: p.file, Line: second.Line, Column: second.Column, Problem: problem}
 		}
 	default:
 	}
@@ -121,7 +123,7 @@ func (p *parser) document(data []byte) (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-func (p *parser) fail(n *yaml.Node, format string, args ...any) {
+func (p *parser) failf(n *yaml.Node, format string, args ...any) {
 	if len(p.errs) < maxErrors {
 		p.errs = append(p.errs, &Error{File: p.file, Line: n.Line, Column: n.Column, Problem: fmt.Sprintf(format, args...)})
 	}
@@ -139,7 +141,8 @@ func (p *parser) locate(err error, places []*yaml.Node) error {
 		var wrong *quota.RuleError
 		if errors.As(e, &wrong) && wrong.Index < len(places) {
 			n := places[wrong.Index]
-			out[i] = &Error{File: p.file, Line: n.Line, Column: n.Column, Problem: fmt.Sprintf("the rule %s: %v", yamlnode.Quote(wrong.Name), wrong.Err)}
+			problem := fmt.Sprintf("the rule %s: %v", yamlnode.Quote(wrong.Name), wrong.Err)
+			out[i] = &Error{File: p.file, Line: n.Line, Column: n.Column, Problem: problem}
 		}
 	}
 	return errors.Join(out...)
@@ -148,7 +151,7 @@ func (p *parser) locate(err error, places []*yaml.Node) error {
 func (p *parser) list(n *yaml.Node, what string) []*yaml.Node {
 	n, ok := p.Resolve(n)
 	if ok && n.Kind != yaml.SequenceNode {
-		p.fail(n, "%s must be a list, found %s", what, yamlnode.KindOf(n))
+		p.failf(n, "%s must be a list, found %s", what, yamlnode.KindOf(n))
 	}
 	if !ok || n.Kind != yaml.SequenceNode {
 		return nil

@@ -69,7 +69,7 @@ func (p *parser) scope(n *yaml.Node) quota.Scope {
 	if at := slices.Index(names, text); at >= 0 {
 		return quota.Scope(at)
 	}
-	p.fail(n, "scope can't be %s; %s", yamlnode.Quote(text), yamlnode.Suggest(text, names))
+	p.failf(n, "scope can't be %s; %s", yamlnode.Quote(text), yamlnode.Suggest(text, names))
 	return quota.Everybody
 }
 
@@ -77,7 +77,7 @@ func (p *parser) scope(n *yaml.Node) quota.Scope {
 func (p *parser) texts(n *yaml.Node, what string) (out []string) {
 	items := p.list(n, what)
 	if len(items) == 0 && len(p.errs) == 0 {
-		p.fail(n, "%s is empty; leave it out for all", what)
+		p.failf(n, "%s is empty; leave it out for all", what)
 	}
 	for _, item := range items {
 		var s string
@@ -108,7 +108,7 @@ func (p *parser) rate(n *yaml.Node, what string) (r quota.Rate) {
 		}
 	})
 	if r.Amount == 0 && len(p.errs) == 0 {
-		p.fail(n, "%s has no amount; write how many pass each per", what)
+		p.failf(n, "%s has no amount; write how many pass each per", what)
 	}
 	return r
 }
@@ -143,7 +143,7 @@ func (p *parser) budget(n *yaml.Node) (b quota.Budget) {
 func (p *parser) concurrency(n *yaml.Node) int {
 	v := p.amount(n, "concurrency", 0)
 	if v > math.MaxInt32 {
-		p.fail(n, "concurrency is at most %d", math.MaxInt32)
+		p.failf(n, "concurrency is at most %d", math.MaxInt32)
 		return 0
 	}
 	return int(v)
@@ -154,7 +154,7 @@ func (p *parser) weights(n *yaml.Node) (w quota.Weights) {
 		const digits, most = 2, 10_000
 		hundredths, ok := p.decimal(v, key.Value, digits)
 		if ok && hundredths > most {
-			p.fail(v, "%s is more than 100 tokens for one", key.Value)
+			p.failf(v, "%s is more than 100 tokens for one", key.Value)
 		}
 		weight := quota.Hundredths(int(min(hundredths, most)))
 		switch {
@@ -174,7 +174,7 @@ func (p *parser) weights(n *yaml.Node) (w quota.Weights) {
 func (p *parser) amount(n *yaml.Node, what string, digits int) int64 {
 	v, ok := p.decimal(n, what, digits)
 	if ok && v == 0 {
-		p.fail(n, "%s is 0; leave it out for no limit, write deny: true for nothing at all", what)
+		p.failf(n, "%s is 0; leave it out for no limit, write deny: true for nothing at all", what)
 	}
 	return v
 }
@@ -192,12 +192,12 @@ func (p *parser) decimal(n *yaml.Node, what string, digits int) (int64, bool) {
 	}
 	number, fraction, point := strings.Cut(strings.ReplaceAll(n.Value, "_", ""), ".")
 	if point && (digits == 0 || fraction == "") || len(fraction) > digits || number == "" || strings.HasPrefix(number, "+") {
-		p.fail(n, "%s must be %s, found %s", what, want, yamlnode.Quote(n.Value))
+		p.failf(n, "%s must be %s, found %s", what, want, yamlnode.Quote(n.Value))
 		return 0, false
 	}
 	v, err := strconv.ParseInt(number+fraction+strings.Repeat("0", digits-len(fraction)), 10, 64)
 	if err != nil || v < 0 || strings.ContainsAny(fraction, "+-") {
-		p.fail(n, "%s must be %s, found %s", what, want, yamlnode.Quote(n.Value))
+		p.failf(n, "%s must be %s, found %s", what, want, yamlnode.Quote(n.Value))
 		return 0, false
 	}
 	return v, true
@@ -211,7 +211,7 @@ func (p *parser) duration(n *yaml.Node, what string) time.Duration {
 	}
 	d, err := time.ParseDuration(n.Value)
 	if err != nil || d <= 0 {
-		p.fail(n, "%s must be %s, found %s", what, want, yamlnode.Quote(n.Value))
+		p.failf(n, "%s must be %s, found %s", what, want, yamlnode.Quote(n.Value))
 		return 0
 	}
 	return d
@@ -224,7 +224,7 @@ func (p *parser) zone(n *yaml.Node) *time.Location {
 	}
 	z, err := time.LoadLocation(text)
 	if err != nil || text == "" || text == "Local" { // which differs between routers
-		p.fail(n, "zone %s is not known here; write one such as Europe/Berlin, and see that the system has time zones (or import time/tzdata)",
+		p.failf(n, "zone %s is not known here; write one such as Europe/Berlin, and see that the system has time zones (or import time/tzdata)",
 			yamlnode.Quote(text))
 		return nil
 	}
