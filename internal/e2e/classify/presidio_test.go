@@ -164,7 +164,7 @@ func TestPresidio(t *testing.T) {
 		require.Eventually(t, func() bool {
 			again, err := judged(t, p, "no one")
 			return err == nil && again.State("any") == policy.TagAbsent
-		}, time.Minute, 100*time.Millisecond)
+		}, 5*time.Minute, 100*time.Millisecond)
 	})
 
 	t.Run("an analyzer that died", func(t *testing.T) {

@@ -22,7 +22,7 @@ if ! same "$presidio/stamp" "$stamp"; then
 	export UV_HTTP_TIMEOUT=${UV_HTTP_TIMEOUT:-180} UV_PYTHON_DOWNLOADS=never UV_NO_PROGRESS=1 UV_CACHE_DIR=$cache/uv-cache
 	"$uv" venv -q --python "$(readlink -f "$vllm_python")" "$presidio"
 	install() { "$uv" pip install -q --no-deps --compile-bytecode --python "$presidio/bin/python" -r "$own/requirements/presidio.lock" >&2; }
-	install || { sleep 3 && install; } # a registry may time out once
+	install || { sleep 3 && install; } || { sleep 20 && install; } # a registry may time out
 	echo "$stamp" >"$presidio/stamp"
 fi
 

@@ -194,7 +194,7 @@ func TestRender(t *testing.T) {
 			src, err := local.New(local.Options{Models: map[string]local.Model{modelName: sub.model}})
 			require.NoError(t, err)
 			defer func() { _ = src.Close() }()
-			s := &server{url: url + "/" + sub.name, http: &http.Client{Timeout: time.Minute}}
+			s := &server{url: url + "/" + sub.name, http: &http.Client{Timeout: 5 * time.Minute}}
 			g := requests.New(seed+uint64(i)*1000, modelName)
 			c := &tally{equal: map[prompt.API]int{}, passed: map[string]int{}}
 			captured := newCapture(t, sub)
@@ -248,7 +248,7 @@ func TestMutated(t *testing.T) {
 			src, err := local.New(local.Options{Models: map[string]local.Model{modelName: sub.model}})
 			require.NoError(t, err)
 			defer func() { _ = src.Close() }()
-			s := &server{url: url + "/" + sub.name, http: &http.Client{Timeout: time.Minute}}
+			s := &server{url: url + "/" + sub.name, http: &http.Client{Timeout: 5 * time.Minute}}
 			g := requests.New(seed+uint64(i)*1000+500, modelName)
 			c := &tally{equal: map[prompt.API]int{}, passed: map[string]int{}}
 			for range n {

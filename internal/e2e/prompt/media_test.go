@@ -84,7 +84,7 @@ func TestMedia(t *testing.T) {
 			src, err := local.New(local.Options{Models: map[string]local.Model{modelName: sub.model}})
 			require.NoError(t, err)
 			defer func() { _ = src.Close() }()
-			s := &server{url: url + "/" + sub.name, http: &http.Client{Timeout: time.Minute}}
+			s := &server{url: url + "/" + sub.name, http: &http.Client{Timeout: 5 * time.Minute}}
 			g := requests.New(seed+uint64(i)*1000, modelName)
 			g.Media, g.Video = true, !strings.HasPrefix(sub.name, "llava") && sub.name != "gemma3" && sub.name != "llama4"
 			c := &begun{equal: map[prompt.API]int{}, passed: map[string]int{}}

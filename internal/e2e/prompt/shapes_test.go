@@ -31,7 +31,7 @@ func TestShapes(t *testing.T) {
 			src, err := local.New(local.Options{Models: map[string]local.Model{modelName: sub.model}})
 			require.NoError(t, err)
 			defer func() { _ = src.Close() }()
-			s := &server{url: url + "/" + sub.name, http: &http.Client{Timeout: time.Minute}}
+			s := &server{url: url + "/" + sub.name, http: &http.Client{Timeout: 5 * time.Minute}}
 			c := &tally{equal: map[prompt.API]int{}, passed: map[string]int{}}
 			for _, r := range shapes {
 				if diff := one(t, c, src, s, r); diff != "" {

@@ -71,9 +71,9 @@ func exitCode(exit *exec.ExitError) int {
 // TestDoctor examines a real engine with nothing wrong, then with what can be wrong
 // about its description, then dead.
 func TestDoctor(t *testing.T) {
-	script(t, 40*time.Minute, "setup.sh")
+	script(t, time.Hour, "setup.sh")
 	binary := filepath.Join(outDir(t), "kvsteer")
-	script(t, 5*time.Minute, "-c", "cd ../../.. && go build -o '"+binary+"' ./cmd/kvsteer")
+	script(t, 20*time.Minute, "-c", "cd ../../.. && go build -o '"+binary+"' ./cmd/kvsteer")
 	model := strings.TrimSpace(runScript(t, "-c", `. ./common.sh && echo "$model_dir"`))
 	ports := freePorts(t, 3)
 	w := &worker{name: "vllm-doctor", port: ports[0], events: ports[1], replay: ports[2]}

@@ -48,9 +48,9 @@ type summary struct {
 // once with round-robin and once with KVSteer, then kill -9 and restart.
 func TestVLLM(t *testing.T) {
 	out := outDir(t)
-	script(t, 40*time.Minute, "setup.sh")
+	script(t, time.Hour, "setup.sh")
 	binary := filepath.Join(out, "nethttp")
-	script(t, 5*time.Minute, "-c", "cd ../../.. && go build -o '"+binary+"' ./examples/nethttp")
+	script(t, 20*time.Minute, "-c", "cd ../../.. && go build -o '"+binary+"' ./examples/nethttp")
 
 	ports := freePorts(t, 3*workers)
 	fleet := make([]*worker, workers)
@@ -91,7 +91,7 @@ func runLoad(t *testing.T, binary, rule, workload string, fleet []*worker) summa
 		w.resetCache(t)
 	}
 	g := startGateway(t, binary, rule, fleet)
-	g.waitExact(t, len(fleet), time.Minute)
+	g.waitExact(t, len(fleet), 5*time.Minute)
 	before := len(g.read(t))
 	dir := filepath.Join(outDir(t), rule+"-"+workload)
 	script(t, 10*time.Minute, "load.sh", g.url, workload, dir)
@@ -146,7 +146,7 @@ func killAndRestart(t *testing.T, binary string, fleet []*worker) {
 		w.resetCache(t)
 	}
 	g := startGateway(t, binary, "kvsteer", fleet)
-	g.waitExact(t, len(fleet), time.Minute)
+	g.waitExact(t, len(fleet), 5*time.Minute)
 	for i := range 10 {
 		code, body := g.ask(longPrompt(i))
 		require.Equal(t, http.StatusOK, code, body)
@@ -161,7 +161,7 @@ func killAndRestart(t *testing.T, binary string, fleet []*worker) {
 	victim.start(t)
 	victim.waitHealthy(t)
 	up := time.Since(began)
-	healed := g.waitExact(t, len(fleet), 2*time.Minute)
+	healed := g.waitExact(t, len(fleet), 5*time.Minute)
 	t.Logf("killed worker: up again after %v, exact %v after that, without a restart of the gateway", up.Round(time.Second), healed.Round(10*time.Millisecond))
 	mark := len(g.read(t))
 	for round := range 3 {

@@ -63,7 +63,7 @@ func (p *process) stop(t *testing.T) {
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-p.done:
-	case <-time.After(time.Minute):
+	case <-time.After(5 * time.Minute):
 		t.Fatalf("%s did not end after SIGTERM; see %s", p.name, p.log)
 	}
 }
@@ -168,12 +168,12 @@ func (w *worker) resetCache(t *testing.T) {
 		}
 		defer resp.Body.Close()
 		return resp.StatusCode == http.StatusOK
-	}, 30*time.Second, 200*time.Millisecond, "%s: /reset_prefix_cache", w.name)
+	}, 3*time.Minute, 200*time.Millisecond, "%s: /reset_prefix_cache", w.name)
 }
 
 func status(t *testing.T, url string) int {
 	t.Helper()
-	client := http.Client{Timeout: 2 * time.Second}
+	client := http.Client{Timeout: 20 * time.Second}
 	resp, err := client.Get(url)
 	if err != nil {
 		return 0
@@ -207,7 +207,7 @@ func startGateway(t *testing.T, binary, rule string, workers []*worker) *gateway
 	g.process = start(t, "gateway-"+rule, binary, "-listen", fmt.Sprintf("127.0.0.1:%d", port),
 		"-fleet", fleetFile, "-policy", rule, "-record", g.log)
 	require.Eventually(t, func() bool { return status(t, g.url+"/healthz") == http.StatusOK },
-		time.Minute, 100*time.Millisecond, "the gateway is ready")
+		5*time.Minute, 100*time.Millisecond, "the gateway is ready")
 	return g
 }
 
@@ -243,7 +243,7 @@ func (g *gateway) ask(prompt string) (int, string) {
 	if err != nil {
 		return 0, err.Error()
 	}
-	client := http.Client{Timeout: 30 * time.Second}
+	client := http.Client{Timeout: 3 * time.Minute}
 	resp, err := client.Post(g.url+"/v1/completions", "application/json", bytes.NewReader(body))
 	if err != nil {
 		return 0, err.Error()

@@ -50,16 +50,16 @@ apt_need() { # apt_need PACKAGE...: install Debian packages
 	command -v apt-get >/dev/null || die "please install: $*"
 	[ "$(id -u)" = 0 ] || die "please install as root: apt-get install $*"
 	if [ -z "$apt_updated" ]; then
-		apt-get update -qq >&2 || die "apt-get update failed"
+		apt-get -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 update -qq >&2 || die "apt-get update failed"
 		apt_updated=1
 	fi
 	say "installing Debian packages: $*"
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2 ||
+	DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 install -y -qq --no-install-recommends "$@" >&2 ||
 		die "apt-get install $* failed"
 }
 
-retry() { # a registry may time out once
-	"$@" || { say "trying again: $1 ..."; sleep 3; "$@"; }
+retry() { # a registry may time out
+	"$@" || { say "trying again: $1 ..."; sleep 3; "$@"; } || { say "and again: $1 ..."; sleep 20; "$@"; }
 }
 
 find_python() {

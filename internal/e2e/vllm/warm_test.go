@@ -55,7 +55,7 @@ func (r *replica) waitHolds(t *testing.T, prompt []uint32, n int) {
 		hits := make([]kvcache.Hit, 1)
 		r.index.Match(keys, []kvcache.Owner{r.owner}, hits)
 		return r.index.Trust(r.owner) == kvcache.Exact && int(hits[0].Blocks) == n
-	}, time.Minute, 10*time.Millisecond, "%+v", r.f.Stats())
+	}, 5*time.Minute, 10*time.Millisecond, "%+v", r.f.Stats())
 }
 
 func (w *worker) complete(t *testing.T, prompt []uint32) {
@@ -79,7 +79,7 @@ func tokensFrom(first uint32, n int) []uint32 {
 // TestWarmStart follows a real engine, hands the index over to a successor by a
 // snapshot while the engine goes on, and kills the engine before another one.
 func TestWarmStart(t *testing.T) {
-	script(t, 40*time.Minute, "setup.sh")
+	script(t, time.Hour, "setup.sh")
 	ports := freePorts(t, 3)
 	w := &worker{name: "vllm-warm", port: ports[0], events: ports[1], replay: ports[2]}
 	w.start(t)
