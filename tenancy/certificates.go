@@ -32,7 +32,8 @@ type CertificateRule struct {
 // safe for concurrent use.
 //
 // It takes certificates only that the TLS server has verified, which needs
-// tls.VerifyClientCertIfGiven or tls.RequireAndVerifyClientCert: others are refused.
+// tls.VerifyClientCertIfGiven or tls.RequireAndVerifyClientCert: others are refused. For
+// servers that verify by a function of their own there is an example.
 // What holds is what was verified at the handshake. A connection may live longer than
 // the certificate, so bound how long connections live.
 //

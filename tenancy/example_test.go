@@ -3,6 +3,7 @@ package tenancy_test
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -133,4 +134,29 @@ func ExampleNewCertificates() {
 	}
 	fmt.Println(server.TLSConfig.ClientAuth)
 	// Output: VerifyClientCertIfGiven
+}
+
+// Servers that verify certificates by a function of their own (tls.Config's
+// VerifyPeerCertificate with tls.RequireAnyClientCert), as go-spiffe sets them up, leave
+// VerifiedChains empty. Who has such a server, and no other, says so.
+func ExampleCertificates_Resolve() {
+	certificates, err := tenancy.NewCertificates(tenancy.CertificateRule{
+		SPIFFE:   "spiffe://prod.example/ns/{namespace}/sa/{account}",
+		Identity: tenancy.Identity{Tenant: "{namespace}", Key: "{account}"},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	resolve := func(r *http.Request) (*tenancy.Identity, error) {
+		p := &tenancy.Presented{Header: r.Header, TLS: r.TLS}
+		if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 { // the handshake would have failed
+			state := *r.TLS
+			state.VerifiedChains = [][]*x509.Certificate{state.PeerCertificates}
+			p.TLS = &state
+		}
+		return certificates.Resolve(r.Context(), p)
+	}
+	fmt.Println(resolve(new(http.Request)))
+	// Output: <nil> <nil>
 }

@@ -9,6 +9,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -210,6 +211,35 @@ func TestClose(t *testing.T) {
 	require.ErrorIs(t, err, oidc.ErrClosed)
 	require.Error(t, r.resolver.Ready(t.Context()))
 	require.EqualValues(t, 1, r.fetches.Load())
+}
+
+// lingering is a connection that ends some time after its context.
+type lingering struct{ began, ended chan struct{} }
+
+func (l *lingering) RoundTrip(r *http.Request) (*http.Response, error) {
+	close(l.began)
+	<-r.Context().Done()
+	for range 10_000 {
+		runtime.Gosched()
+	}
+	close(l.ended)
+	return nil, r.Context().Err()
+}
+
+// When Close returns, nothing of the user's code runs any more.
+func TestCloseWaits(t *testing.T) {
+	l := &lingering{make(chan struct{}), make(chan struct{})}
+	r := newRig(t, func(o *oidc.Options) { o.Client = &http.Client{Transport: l} })
+	ended := make(chan error)
+	go func() { ended <- r.resolver.Ready(t.Context()) }()
+	<-l.began
+	require.NoError(t, r.resolver.Close())
+	select {
+	case <-l.ended:
+	default:
+		t.Error("a fetch still runs")
+	}
+	require.ErrorIs(t, <-ended, oidc.ErrKeys)
 }
 
 // Which of the keys that an issuer publishes count.
