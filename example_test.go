@@ -9,9 +9,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"time"
 
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
 )
 
 // startEngine stands for an inference server, so that the examples need none.
@@ -25,8 +27,18 @@ func startEngine() *httptest.Server {
 	return httptest.NewServer(mux)
 }
 
-// startRouter waits until the engine is known to be healthy.
-func startRouter(engine *httptest.Server, opts ...kvsteer.Option) (*kvsteer.Router, *fleet.Fleet) {
+// parts are what a router stands on.
+type parts struct {
+	*fleet.Fleet
+
+	encoder *prompt.Encoder
+}
+
+func (p parts) Close() error { return errors.Join(p.Fleet.Close(), p.encoder.Close()) }
+
+// startRouter waits until the engine is known to be healthy. However slow the machine,
+// what the engine says of a prompt is waited for.
+func startRouter(engine *httptest.Server, opts ...kvsteer.Option) (*kvsteer.Router, parts) {
 	workers, err := fleet.New(fleet.Options{
 		Discoverer:     fleet.Static(fleet.Worker{Name: "gpu-0", URL: engine.URL, Models: []string{"qwen3"}}),
 		ScrapeInterval: -1,
@@ -37,11 +49,12 @@ func startRouter(engine *httptest.Server, opts ...kvsteer.Option) (*kvsteer.Rout
 	if err := workers.WaitReady(context.Background()); err != nil {
 		panic(err)
 	}
-	router, err := kvsteer.New(append([]kvsteer.Option{kvsteer.WithFleet(workers)}, opts...)...)
+	encoder := prompt.NewEncoder(prompt.Options{Deadline: time.Minute})
+	router, err := kvsteer.New(append([]kvsteer.Option{kvsteer.WithFleet(workers), kvsteer.WithEncoder(encoder)}, opts...)...)
 	if err != nil {
 		panic(err)
 	}
-	return router, workers
+	return router, parts{workers, encoder}
 }
 
 func chat(text string) *kvsteer.Request {

@@ -26,7 +26,7 @@ func TestFakeEngines(t *testing.T) {
 			w.Engine, w.Epoch = "", "" // to be found out
 			f := start(t, fleet.Options{
 				Discoverer:    fleet.Static(w),
-				ProbeInterval: 20 * time.Millisecond, ScrapeInterval: 20 * time.Millisecond,
+				ProbeInterval: 20 * time.Millisecond, ScrapeInterval: 20 * time.Millisecond, ProbeTimeout: 30 * time.Second,
 			})
 			ready(t, f)
 			m := f.Snapshot().Member("w")

@@ -42,7 +42,7 @@ func Example() {
 		panic(err)
 	}
 
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for workers.Snapshot().Routable() == 0 && ctx.Err() == nil {
 		time.Sleep(time.Millisecond)

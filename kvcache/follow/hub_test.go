@@ -25,7 +25,7 @@ func hubPipe(t *testing.T, opts follow.PipeOptions) (*follow.Hub, *follow.Pipe, 
 
 func recv(t *testing.T, c follow.Conn) follow.Message {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	m, err := c.Recv(ctx)
 	require.NoError(t, err)

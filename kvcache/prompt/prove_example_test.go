@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"time"
 
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 )
@@ -38,7 +39,7 @@ func ExampleNewProver() {
 		OnReport: func(r *prompt.ProofReport) { reports <- r },
 	})
 	defer func() { _ = prover.Close() }()
-	encoder := prompt.NewEncoder(prompt.Options{Sources: []prompt.Source{prover}})
+	encoder := prompt.NewEncoder(prompt.Options{Sources: []prompt.Source{prover}, Deadline: 5 * time.Second})
 	defer func() { _ = encoder.Close() }()
 
 	worker := prompt.Engine{ID: "worker-1", BaseURL: engine.URL}

@@ -163,7 +163,7 @@ func ExampleTransport_Dial() {
 	defer engine.Close()
 	_, _ = engine.Publish("kv@pod@model", []byte("published before anybody listened"))
 
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var transport zmq.Transport
 	conn, err := transport.Dial(ctx, engine.Endpoint())

@@ -20,7 +20,7 @@ func ExampleTransport_Dial() {
 	defer engine.Close()
 	_, _ = engine.Publish("kv@pod@model", []byte("published before anybody listened"))
 
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var transport zmtp.Transport
 	conn, err := transport.Dial(ctx, engine.Endpoint())
