@@ -17,8 +17,9 @@ type QueueOptions struct {
 	// instead. A worker that has no prompt to compute is always free. 0 means that
 	// any other is not.
 	Hold time.Duration
-	// MaxWaiting bounds the requests that wait; further ones are refused at once with
-	// a [CodeSaturated]. 0 means 1,024.
+	// MaxWaiting bounds the requests that wait. Of more, one of the tenant that has most
+	// of them by its weight is refused with a [CodeSaturated]: the last in line, or the
+	// one that has just come. 0 means 1,024.
 	MaxWaiting int
 	// MaxWait bounds how long one waits; then it is refused with a [CodeSaturated].
 	// 0 means 30 s.
