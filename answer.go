@@ -1,6 +1,7 @@
 package kvsteer
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -28,8 +29,8 @@ type Answer struct {
 	cause    error // why the answer is no success, nil if it is one
 	// failure: the answer, however whole, is none that speaks for the worker.
 	failure bool
-	// swallow takes out the usage chunk that only we asked for; events are then
-	// forwarded whole, else bytes as they come.
+	// swallow takes out the usage chunk that only we asked for: an event that may be it
+	// is held back until it is whole. All other bytes are forwarded as they come.
 	swallow bool
 
 	mu       sync.Mutex
@@ -38,6 +39,7 @@ type Answer struct {
 	kept     []byte // of a JSON answer
 	large    bool   // beyond maxKept
 	pending  []byte // scanned and to be forwarded
+	ahead    int    // how much of the event to come was forwarded before it was whole
 	complete bool   // the response said that it was whole
 	failed   bool   // the response holds an error in place of (more) content
 	over     bool   // the Selection has ended
@@ -156,6 +158,9 @@ func (a *Answer) take(p []byte, err error) (out []byte, ended bool) {
 	switch a.kind {
 	case eventAnswer:
 		a.scan.Feed(p, a.event)
+		if a.swallow && err == nil {
+			a.hasten()
+		}
 		if err != nil {
 			a.scan.Flush(a.event)
 			a.finish(err)
@@ -216,9 +221,57 @@ func (a *Answer) event(ev sse.Event) {
 		default:
 		}
 	}
-	if a.swallow && !drop {
-		a.pending = append(a.pending, ev.Raw...)
+	if !a.swallow {
+		return
 	}
+	done := min(a.ahead, len(ev.Raw))
+	a.ahead -= done
+	if !drop || done > 0 {
+		a.pending = append(a.pending, ev.Raw[done:]...)
+	}
+}
+
+// hasten forwards what there is of an event that can't be the usage chunk: whoever gives
+// us the answer may have no way to send what is held back when the body ends.
+func (a *Answer) hasten() {
+	held := a.scan.Held()
+	if a.ahead == 0 && mayBeUsage(held) {
+		return
+	}
+	a.pending = append(a.pending, held[min(a.ahead, len(held)):]...)
+	a.ahead = max(a.ahead, len(held))
+}
+
+// maxDoubt is within how many bytes a chunk with choices shows them. One that has not is
+// held back until it is whole.
+const maxDoubt = 8 << 10
+
+// mayBeUsage reports whether an event that begins like that may turn out to be a chunk
+// without choices.
+func mayBeUsage(event []byte) bool {
+	if len(event) > maxDoubt {
+		return true // nor is it looked through anew for each part that comes
+	}
+	data, found := bytes.CutPrefix(event, []byte("data:"))
+	for _, end := range []string{"\ndata:", "\rdata:"} {
+		if !found {
+			_, data, found = bytes.Cut(event, []byte(end))
+		}
+	}
+	data = bytes.TrimLeft(data, " ")
+	if !found || len(data) == 0 {
+		return true
+	}
+	if data[0] != '{' {
+		return false
+	}
+	for _, choices, found := bytes.Cut(data, []byte(`"choices":`)); found; _, choices, found = bytes.Cut(choices, []byte(`"choices":`)) {
+		list, isList := bytes.CutPrefix(bytes.TrimLeft(choices, " "), []byte("["))
+		if list = bytes.TrimLeft(list, " "); isList && len(list) > 0 && list[0] != ']' {
+			return false
+		}
+	}
+	return true
 }
 
 // finish ends the Selection, with the error that ended reading. What usage was reported

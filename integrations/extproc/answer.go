@@ -2,6 +2,7 @@ package extproc
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/textproto"
 	"slices"
@@ -43,7 +44,6 @@ func (x *exchange) answerHeaders(msg *extprocv3.ProcessingRequest, h *extprocv3.
 		name := textproto.CanonicalMIMEHeaderKey(kv.GetKey())
 		header[name] = append(header[name], valueOf(kv))
 	}
-	x.pulse.stop()
 	x.observe(msg, status, header)
 	if h.GetEndOfStream() {
 		x.finish()
@@ -59,6 +59,7 @@ func (x *exchange) answerHeaders(msg *extprocv3.ProcessingRequest, h *extprocv3.
 
 // observe begins to follow the answer.
 func (x *exchange) observe(msg *extprocv3.ProcessingRequest, status int, header http.Header) {
+	x.pulse.stop()
 	if local(attribute(msg, attrDetails)) {
 		if x.sel != nil {
 			x.sel.Abort(errLocal)
@@ -82,19 +83,33 @@ func (x *exchange) observe(msg *extprocv3.ProcessingRequest, status int, header 
 }
 
 // local reports whether response.code_details tell of an answer that is Envoy's own, for a
-// reason that is not the worker's. Limits are Envoy's, some of them set by a request.
+// reason that is not the worker's. The worker's are its answer, and that it could not be
+// reached or broke off. Limits of time and number are Envoy's, some of them set by a
+// request, and so is what Envoy resets itself.
 func local(details string) bool {
-	switch {
-	case details == "", details == "via_upstream":
-		return false
-	case !strings.HasPrefix(details, "upstream_"),
-		strings.HasPrefix(details, "upstream_per_try_"),
-		strings.HasPrefix(details, "upstream_max_stream_duration_reached"),
-		strings.HasPrefix(details, "upstream_reset_") && strings.Contains(details, "{overflow"):
-		return true
-	default:
+	if details == "" || details == "via_upstream" {
 		return false
 	}
+	if !strings.HasPrefix(details, "upstream_reset_") {
+		return true
+	}
+	_, why, _ := strings.Cut(details, "{")
+	return strings.HasPrefix(why, "overflow") || strings.HasPrefix(why, "local_reset")
+}
+
+// headless begins to follow an answer of which Envoy shows the body only
+// (response_header_mode SKIP): what it is can be told from how it begins.
+func (x *exchange) headless(msg *extprocv3.ProcessingRequest, body []byte) {
+	kind, text := "application/octet-stream", strings.TrimLeft(string(body[:min(len(body), 256)]), " \r\n\t")
+	if strings.HasPrefix(text, "{") {
+		kind = "application/json"
+	}
+	for _, field := range []string{"data:", "event:", "id:", "retry:", ":"} {
+		if text != "" && (strings.HasPrefix(text, field) || strings.HasPrefix(field, text)) {
+			kind = "text/event-stream"
+		}
+	}
+	x.observe(msg, http.StatusOK, http.Header{"Content-Type": {kind}})
 }
 
 // served is the endpoint that answered, "" if Envoy does not say.
@@ -117,9 +132,13 @@ func attribute(msg *extprocv3.ProcessingRequest, name string) string {
 	return ""
 }
 
-func (x *exchange) answerChunk(b *extprocv3.HttpBody) error {
+func (x *exchange) answerChunk(msg *extprocv3.ProcessingRequest, b *extprocv3.HttpBody) error {
 	if x.ended && x.answerBody == procv3.ProcessingMode_FULL_DUPLEX_STREAMED {
 		return nil // the end, once more
+	}
+	if !x.answered && x.phase == decided && (len(b.GetBody()) > 0 || b.GetEndOfStream()) {
+		x.answered = true
+		x.headless(msg, b.GetBody())
 	}
 	out := b.GetBody()
 	if x.answer != nil {
@@ -145,10 +164,15 @@ func (x *exchange) answerChunk(b *extprocv3.HttpBody) error {
 
 func (x *exchange) answerTrailers() error {
 	rest := x.finish()
-	if len(rest) > 0 && x.answerBody == procv3.ProcessingMode_FULL_DUPLEX_STREAMED {
+	switch {
+	case len(rest) == 0:
+	case x.answerBody == procv3.ProcessingMode_FULL_DUPLEX_STREAMED:
 		if err := x.sendBody(rest, false, answerBodyReply); err != nil {
 			return err
 		}
+	default: // Envoy takes no body with trailers; hardly ever is it more than the chunk that we asked for
+		x.srv.opts.Logger.Warn("extproc: an answer ended within an event, the beginning of which could not be passed on",
+			slog.Int("bytes", len(rest)))
 	}
 	return x.send(&extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseTrailers{
 		ResponseTrailers: &extprocv3.TrailersResponse{},

@@ -107,7 +107,7 @@ func (x *exchange) take(msg *extprocv3.ProcessingRequest) error {
 	case *extprocv3.ProcessingRequest_ResponseHeaders:
 		return x.answerHeaders(msg, m.ResponseHeaders)
 	case *extprocv3.ProcessingRequest_ResponseBody:
-		return x.answerChunk(m.ResponseBody)
+		return x.answerChunk(msg, m.ResponseBody)
 	case *extprocv3.ProcessingRequest_ResponseTrailers:
 		return x.answerTrailers()
 	default:

@@ -245,13 +245,35 @@ func TestTrailers(t *testing.T) {
 	require.NotNil(t, p.receive().GetRequestTrailers())
 	p.send(answerHeaders("200", "text/event-stream", false))
 	p.receive()
-	p.send(answerBody(firstEvent+"data: [DO", false))
-	p.receive()
+	p.send(answerBody(firstEvent+`data: {"choices"`, false))
+	require.Equal(t, firstEvent, string(p.receive().GetResponseBody().GetResponse().GetBodyMutation().GetStreamedResponse().GetBody()))
 	p.send(answerTrailers())
 	rest := p.receive().GetResponseBody().GetResponse().GetBodyMutation().GetStreamedResponse()
-	require.Equal(t, "data: [DO", string(rest.GetBody()), "nothing that was held back is lost")
+	require.Equal(t, `data: {"choices"`, string(rest.GetBody()), "nothing that was held back is lost")
 	require.NotNil(t, p.receive().GetResponseTrailers())
 	r.idle()
+
+	// Where Envoy takes no body with trailers nothing is held back but what may be the chunk
+	// that we asked for.
+	for end, want := range map[string]string{
+		"data: [DO": "data: [DO", "data: [DONE]": "data: [DONE]", `data: {"choices":[{"delta":{"cont`: `data: {"choices":[{"delta":{"cont`,
+		"data: {\"choices\":[{}]}\n": "data: {\"choices\":[{}]}\n", ": alive": "", usageEvent[:len(usageEvent)-1]: "",
+	} {
+		p = r.open(duplex, streamed)
+		p.send(requestHeaders("POST", "/v1/chat/completions", false))
+		p.send(requestBody(chat(true), true))
+		p.routed(duplex, true)
+		p.send(answerHeaders("200", "text/event-stream", false))
+		p.receive()
+		p.send(answerBody(firstEvent, false))
+		got := string(p.receive().GetResponseBody().GetResponse().GetBodyMutation().GetBody())
+		p.send(answerBody(end, false))
+		got += string(p.receive().GetResponseBody().GetResponse().GetBodyMutation().GetBody())
+		p.send(answerTrailers())
+		require.NotNil(t, p.receive().GetResponseTrailers())
+		require.Equal(t, firstEvent+want, got, end)
+		r.idle()
+	}
 
 	p = r.open(buffered, none)
 	p.send(requestHeaders("POST", "/v1/chat/completions", false))
@@ -297,6 +319,57 @@ func TestTheServedEndpointIsReadBack(t *testing.T) {
 	}
 }
 
+// Envoy may be told to skip the head of the answer (response_header_mode): its body is
+// read all the same.
+func TestAnswersWithoutAHead(t *testing.T) {
+	r := newRig(t, rigConfig{})
+	for name, c := range map[string]struct{ in, out string }{
+		"events": {firstEvent + usageEvent + doneEvent, firstEvent + doneEvent},
+		"JSON":   {`{"choices":[{}],"usage":{"prompt_tokens":9,"completion_tokens":1}}`, ""},
+		"other":  {"what?", ""},
+	} {
+		p := r.open(duplex, streamed)
+		p.send(requestHeaders("POST", "/v1/chat/completions", false))
+		p.send(requestBody(chat(true), true))
+		p.routed(duplex, true)
+		p.send(answerBody(c.in[:4], false))
+		first := p.receive().GetResponseBody()
+		require.NotNil(t, first, name)
+		p.send(answerBody(c.in[4:], true))
+		last := p.receive().GetResponseBody()
+		if c.out != "" {
+			require.Equal(t, c.out, string(first.GetResponse().GetBodyMutation().GetBody())+string(last.GetResponse().GetBodyMutation().GetBody()))
+		} else {
+			require.Nil(t, last.GetResponse().GetBodyMutation(), name)
+		}
+		r.idle()
+		o := r.seen.last(t)
+		require.NoError(t, o.Err, name)
+		require.Equal(t, name != "other", o.Usage.Known, name)
+	}
+}
+
+// The list of models is that of the pool which Describe names.
+func TestModelsOfAPool(t *testing.T) {
+	r := newRig(t, rigConfig{extproc: extproc.Options{Describe: func(_ *http.Request, q *kvsteer.Request) { q.Pool = "nobody's" }}})
+	p := r.open(duplex, duplex)
+	p.send(requestHeaders("GET", "/v1/models", true))
+	require.Contains(t, p.denied().body, `"data":[]`)
+}
+
+// An answer that is not shown has a prefill all the same, which ends.
+func TestAnswersThatAreNotShown(t *testing.T) {
+	r := newRig(t, rigConfig{})
+	p := r.open(duplex, none)
+	p.send(requestHeaders("POST", "/v1/chat/completions", false))
+	p.send(requestBody(chat(true), true))
+	at := r.fleet.Snapshot().Member(r.name(p.routed(duplex, true).endpoints()[0]))
+	require.Eventually(t, func() bool { return at.InFlight(0).DecodeRequests == 1 }, wait, tick)
+	require.Zero(t, at.InFlight(0).PrefillTokens)
+	p.cancel()
+	r.idle()
+}
+
 // Envoy answers itself: the request ends, and the client gets that answer.
 func TestEnvoyAnswersItself(t *testing.T) {
 	r := newRig(t, rigConfig{})
@@ -311,12 +384,18 @@ func TestEnvoyAnswersItself(t *testing.T) {
 	r.idle()
 
 	for details, err := range map[string]string{
-		"upstream_reset_before_response_started{connection_failure}": "Service Unavailable",
-		"overload":                                         "Envoy answered the request itself",
-		"upstream_per_try_timeout":                         "Envoy answered the request itself",
-		"upstream_per_try_idle_timeout":                    "Envoy answered the request itself",
-		"upstream_max_stream_duration_reached":             "Envoy answered the request itself",
-		"upstream_reset_before_response_started{overflow}": "Envoy answered the request itself",
+		"upstream_reset_before_response_started{connection_failure}":     "Service Unavailable",
+		"upstream_reset_before_response_started{connection_termination}": "Service Unavailable",
+		"upstream_reset_before_response_started{remote_reset}":           "Service Unavailable",
+		"upstream_reset_before_response_started{local_reset}":            "Envoy answered the request itself",
+		"upstream_response_timeout":                                      "Envoy answered the request itself",
+		"no_healthy_upstream":                                            "Envoy answered the request itself",
+		"response_timeout":                                               "Envoy answered the request itself",
+		"overload":                                                       "Envoy answered the request itself",
+		"upstream_per_try_timeout":                                       "Envoy answered the request itself",
+		"upstream_per_try_idle_timeout":                                  "Envoy answered the request itself",
+		"upstream_max_stream_duration_reached":                           "Envoy answered the request itself",
+		"upstream_reset_before_response_started{overflow}":               "Envoy answered the request itself",
 	} {
 		p = r.open(duplex, duplex)
 		p.send(requestHeaders("POST", "/v1/chat/completions", false))

@@ -267,8 +267,12 @@ func (x *exchange) byPrompt(api kvsteer.API, s seen) error {
 	}
 	x.pulse = startPulse(x.sel, x.srv.touch)
 	body := x.sel.Body()
-	if !x.srv.opts.KeepStreamOptions && x.seesAnswer() {
+	switch {
+	case !x.seesAnswer():
+		x.sel.Unseen()
+	case !x.srv.opts.KeepStreamOptions:
 		body = x.sel.BodyWithUsage()
+	default:
 	}
 	return x.route(to, body, s)
 }

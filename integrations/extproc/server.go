@@ -66,7 +66,7 @@ func New(r *kvsteer.Router, o Options) *Server {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Server{
-		router: r, opts: o, models: kvsteer.NewTransport(r, kvsteer.TransportOptions{}),
+		router: r, opts: o, models: kvsteer.NewTransport(r, kvsteer.TransportOptions{Describe: o.Describe}),
 		health: newHealth(o.Ready, o.Logger), touch: touchEvery,
 	}
 }

@@ -63,6 +63,10 @@ func (s *Scanner) Oversized() int { return s.oversize }
 // Buffered is the number of bytes held back, waiting for the end of their event.
 func (s *Scanner) Buffered() int { return len(s.buf) }
 
+// Held are those bytes: the beginning of the Raw of the event to come. They are valid
+// until the next call.
+func (s *Scanner) Held() []byte { return s.buf }
+
 func (s *Scanner) limit() int {
 	switch {
 	case s.MaxEvent == 0:

@@ -63,6 +63,7 @@ type rigConfig struct {
 	workers []fleet.Worker           // instead of fake engines
 	events  follow.Transport         // theirs
 	written func(ports []int)        // called before Envoy starts
+	args    []string                 // of Envoy; nil forbids hot restarts
 }
 
 func newRig(t *testing.T, c rigConfig) *rig {
@@ -148,6 +149,7 @@ func (r *rig) joined() bool {
 // envoy is the process.
 type envoy struct {
 	cmd   *exec.Cmd
+	yaml  string
 	admin string
 	log   string
 	done  chan struct{}
@@ -187,7 +189,7 @@ func (r *rig) startEnvoy(c rigConfig) {
 	if c.written != nil {
 		c.written(ports)
 	}
-	r.envoy = runEnvoy(r.t, yaml, fmt.Sprintf("http://127.0.0.1:%d", ports[1]))
+	r.envoy = runEnvoy(r.t, yaml, fmt.Sprintf("http://127.0.0.1:%d", ports[1]), c.args...)
 	r.url = fmt.Sprintf("http://127.0.0.1:%d", ports[0])
 	r.picked()
 }
@@ -205,14 +207,17 @@ func (r *rig) picked() {
 	}, wait, 50*time.Millisecond, "Envoy routes; its log is %s", r.envoy.log)
 }
 
-func runEnvoy(t *testing.T, yaml, admin string) *envoy {
+func runEnvoy(t *testing.T, yaml, admin string, args ...string) *envoy {
 	t.Helper()
+	if args == nil {
+		args = []string{"--disable-hot-restart"}
+	}
 	path, err := exec.Command("bash", "../../../scripts/envoy.sh").Output()
 	require.NoError(t, err, "scripts/envoy.sh")
 	dir := t.TempDir()
 	file := filepath.Join(dir, "envoy.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(yaml), 0o600))
-	e := &envoy{admin: admin, log: filepath.Join(dir, "envoy.log"), done: make(chan struct{})}
+	e := &envoy{yaml: yaml, admin: admin, log: filepath.Join(dir, "envoy.log"), done: make(chan struct{})}
 	out, err := os.Create(e.log)
 	require.NoError(t, err)
 	level := os.Getenv("ENVOY_LOG")
@@ -220,7 +225,7 @@ func runEnvoy(t *testing.T, yaml, admin string) *envoy {
 		level = "warning"
 	}
 	//nolint:gosec // the binary is that of scripts/envoy.sh
-	e.cmd = exec.Command(strings.TrimSpace(string(path)), "-c", file, "--disable-hot-restart", "--concurrency", "2", "-l", level)
+	e.cmd = exec.Command(strings.TrimSpace(string(path)), append([]string{"-c", file, "--concurrency", "2", "-l", level}, args...)...)
 	e.cmd.Stdout, e.cmd.Stderr = out, out
 	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, e.cmd.Start())
