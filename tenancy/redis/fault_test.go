@@ -1,3 +1,5 @@
+//go:build unix
+
 package redis
 
 import (
@@ -338,4 +340,44 @@ func TestCallerGoesAway(t *testing.T) {
 	require.NoError(t, l.Stats().Down, "that says nothing about Redis")
 	s.signal(syscall.SIGCONT)
 	l.allFree(t, 1)
+}
+
+// An end that is told twice, as after an answer that was lost, takes effect once; so does
+// a request that the client sends twice.
+func TestToldTwice(t *testing.T) {
+	s := newServer(t)
+	o := hourly(100)
+	o.Rules[0].Concurrency = 50
+	o.Rules = append(o.Rules, quota.Rule{Name: "money", Level: "money", Budget: quota.Budget{Money: 1000, Period: quota.Year}})
+	l := s.limiter(t, Options{Rules: o})
+	ctx := context.Background()
+	var first, second quota.Hold
+	for _, h := range []*quota.Hold{&first, &second} {
+		var err error
+		*h, err = l.Admit(ctx, &quota.Demand{Cost: 10})
+		require.NoError(t, err)
+	}
+	h, ok := first.(*hold)
+	require.True(t, ok)
+	r, err := l.admit(ctx, h)
+	require.NoError(t, err)
+	require.Equal(t, statusYes, r.status)
+	require.Equal(t, 2, h.states[0].Running)
+	st, _ := h.Standing(quota.Requests)
+	require.EqualValues(t, 98, st.Left)
+	require.True(t, first.Settle(quota.Used{Cost: 7}))
+	l.settled(t)
+	for range 3 {
+		left, err := l.send(ctx, []*hold{h})
+		require.NoError(t, err)
+		require.Empty(t, left)
+	}
+	third, err := l.Admit(ctx, &quota.Demand{})
+	require.NoError(t, err)
+	now, ok := third.(*hold)
+	require.True(t, ok)
+	require.Equal(t, 2, now.states[0].Running)
+	require.EqualValues(t, 10, now.states[1].Money)
+	require.EqualValues(t, 7, now.states[1].Steps[0].Money)
+	require.Zero(t, l.Stats().Failed+l.Stats().Expired)
 }

@@ -73,7 +73,8 @@ func New(o Options) (*Limiter, error) {
 // Update puts other rules and weights in force, for this router. Buckets are kept by the
 // rules' Name, Scope, PerModel and PerClass: what they hold is kept as
 // [quota.Limiter.Update] says, and what belongs to no rule is forgotten by Redis in time. While routers
-// have different rules, each goes by its own.
+// have different rules, each goes by its own, and of a rate that differs nothing is given
+// back.
 func (l *Limiter) Update(rules []quota.Rule, w quota.Weights) ([]quota.Change, error) {
 	l.updating.Lock()
 	defer l.updating.Unlock()

@@ -1,3 +1,5 @@
+//go:build unix
+
 package redis
 
 import (
@@ -118,6 +120,9 @@ func TestKeysExpire(t *testing.T) {
 		require.True(t, h.Settle(quota.Used{Cost: 1}))
 	}
 	l.settled(t)
+	h, err := l.Admit(ctx, &quota.Demand{Tenant: "late"})
+	require.NoError(t, err)
+	require.Len(t, c.Keys(ctx, "*s:*").Val(), 1)
 	for _, k := range c.Keys(ctx, "*").Val() {
 		require.Less(t, len(k), 300)
 		require.True(t, strings.HasPrefix(k, "{kvsteer}"), k)
@@ -125,6 +130,7 @@ func TestKeysExpire(t *testing.T) {
 		require.Positive(t, ttl, k)
 		require.LessOrEqual(t, ttl, 25*time.Hour, k)
 	}
+	require.True(t, h.Refund())
 	require.Eventually(t, func() bool { return len(c.Keys(ctx, "*q:*").Val()) == 1 }, longEnough, 10*time.Millisecond, "all but what is spent of the day")
 	require.NoError(t, l.Close(ctx))
 	require.Len(t, c.Keys(ctx, "*").Val(), 1)

@@ -85,9 +85,9 @@ for i, e in ipairs(entries) do
 	out[#out + 1] = state(e, b, softs[i])
 end
 redis.call('HSET', KEYS[2], q.id, cmsgpack.pack(record))
+redis.call('PEXPIREAT', KEYS[2], millis(till + q.lease)) -- it may be new: Redis drops an empty one
 if q.fresh then
 	redis.call('ZADD', KEYS[1], whole(till), q.sid)
 	redis.call('PEXPIREAT', KEYS[1], millis(now + 86400000000))
-	redis.call('PEXPIREAT', KEYS[2], millis(till + q.lease))
 end
 return out
