@@ -14,13 +14,12 @@ type Waiter struct {
 	// means 1.
 	Tenant string
 	Weight float64
+	share  *share // the tenant's
+	flow   *flow  // those of its tenant and priority
 	// Since is when it began to wait.
 	Since time.Time
 	// Work is what its prefill is expected to take.
 	Work time.Duration
-
-	share *share // the tenant's
-	flow  *flow  // those of its tenant and priority
 }
 
 // Line decides who of those that wait goes first. First a request whose tenant has
