@@ -333,3 +333,29 @@ func TestAnswersAreLearnt(t *testing.T) {
 	assert.EqualValues(t, 512, all[0].Output, "nothing is known yet")
 	assert.EqualValues(t, 1, all[len(all)-2].Output)
 }
+
+func TestBudgets(t *testing.T) {
+	t.Parallel()
+	m := newMetered(t, []quota.Rule{{Name: "day", Scope: quota.PerTeam, Budget: quota.Budget{Money: 100, Period: quota.Day, SoftAt: 50}}},
+		kvsteer.TenancyOptions{Outputs: &quota.Outputs{Unknown: 1}}, worker{serve: prompts(whole)})
+	body := `{"model":"m","prompt":"hello!"}`
+	var softly, served int
+	var last answer
+	for range 20 { // of 16 millionths each
+		if last = m.as("a", "/v1/completions", body); last.status != http.StatusOK {
+			break
+		}
+		served++
+		if h := last.header.Get(kvsteer.HeaderBudget); h != "" {
+			softly++
+			assert.Regexp(t, `^rule="day"; scope="team"; who="blue"; spent=\d+; limit=100; unit=money; reset=\d{4}-\d\d-\d\dT00:00:00Z$`, h)
+		}
+	}
+	assert.Equal(t, []int{6, 3}, []int{served, softly})
+	assert.Equal(t, http.StatusTooManyRequests, last.status, "the next would be the 101st")
+	assert.NotEmpty(t, last.header.Get("Retry-After"))
+	for _, part := range []string{"day", "blue", "96", "100", "T00:00:00Z"} {
+		assert.Contains(t, last.body, part, "rule, scope, spent, limit and reset")
+	}
+	m.balanced()
+}

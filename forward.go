@@ -145,14 +145,18 @@ func (t *Transport) send(req *http.Request, p *Placement) (*http.Response, error
 			p.release()
 		}
 	}()
-	base := p.Target().URL
+	target := p.Target()
+	base := target.URL
 	out := readdress(req, base)
-	unspent(out.Header, p.asked.account.identity)
+	for _, name := range target.Remove {
+		out.Header.Del(name)
+	}
 	resp, err := t.base.RoundTrip(out)
 	if err != nil {
 		return nil, err
 	}
 	p.Answered(resp.StatusCode)
+	p.MarkAnswer(resp.Header)
 	relocate(resp, base)
 	if resp.Body == nil || resp.Body == http.NoBody {
 		p.End()

@@ -99,11 +99,11 @@ func (p *Placement) book() (refused *Error) {
 	return refused
 }
 
-// Target returns where to send the request. It has no headers.
+// Target returns where to send the request. It has no Header.
 func (p *Placement) Target() Target {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return Target{Worker: p.member.Name(), Instance: p.member.ID(), URL: p.member.URL()}
+	return Target{Worker: p.member.Name(), Instance: p.member.ID(), URL: p.member.URL(), Remove: spent(p.asked.account.identity)}
 }
 
 // Body returns the bytes to send: those of [Forward], but for what keeps tenants apart (see

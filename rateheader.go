@@ -2,6 +2,7 @@ package kvsteer
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -14,6 +15,24 @@ import (
 type rateHeader struct {
 	at  [rateKinds]quota.Standing
 	has [rateKinds]bool
+	// soft are the budgets that are nearly spent.
+	soft []quota.Notice
+}
+
+// HeaderBudget tells a client of a budget that has reached its soft limit, one value for
+// each: rule, scope, who, spent and limit in the unit (money in millionths of the currency,
+// or tokens), and the moment when the period ends.
+const HeaderBudget = "X-Kvsteer-Budget"
+
+// told is a budget as a header has it.
+func told(n *quota.Notice) string {
+	unit, spent, limit := "money", n.Money, n.MoneyLimit
+	if limit == 0 || n.TokensLimit > 0 && float64(n.Tokens)/float64(n.TokensLimit) > float64(spent)/float64(limit) {
+		unit, spent, limit = "tokens", n.Tokens, n.TokensLimit
+	}
+	return fmt.Sprintf("rule=%s; scope=%s; who=%s; spent=%d; limit=%d; unit=%s; reset=%s",
+		strconv.QuoteToASCII(n.Rule), strconv.QuoteToASCII(n.Scope.String()), strconv.QuoteToASCII(n.Who),
+		spent, limit, unit, n.Reset.UTC().Format(time.RFC3339))
 }
 
 // The kinds of limits that clients know headers for.
@@ -34,6 +53,7 @@ func standings(h quota.Hold) (r rateHeader) {
 	for i, m := range meters() {
 		r.at[i], r.has[i] = h.Standing(m)
 	}
+	r.soft = h.Soft()
 	return r
 }
 
@@ -57,6 +77,10 @@ func (r *rateHeader) set(h http.Header, api API, now time.Time) {
 			delete(h, name)
 		}
 	}
+	h.Del(HeaderBudget)
+	for i := range r.soft {
+		h.Add(HeaderBudget, told(&r.soft[i]))
+	}
 	for i, kind := range [rateKinds]string{"requests", "tokens", "input-tokens", "output-tokens"} {
 		if !r.has[i] {
 			continue
@@ -76,26 +100,18 @@ func (r *rateHeader) set(h http.Header, api API, now time.Time) {
 	}
 }
 
-// AnswerHeader returns what is to be set in the header of the answer to the client, however
-// that comes about: how the limits stand that the request has passed, by the names that
-// clients of its API know (x-ratelimit-... with durations; anthropic-ratelimit-... with
-// moments). It is nil without limits. Headers of these names that the worker sent must be
-// removed if it is not. A [Transport] does both.
-func (s *Selection) AnswerHeader() http.Header {
-	if s.account.hold == nil {
-		return nil
-	}
-	h := http.Header{}
-	s.account.header.set(h, s.parsed.api, s.router.opts.now())
-	return h
-}
-
-// mark sets AnswerHeader.
-func (s *Selection) mark(h http.Header) {
+// MarkAnswer sets in the header of the answer to the client how the limits stand that the
+// request has passed, by the names that clients of its API know (x-ratelimit-... with
+// durations; anthropic-ratelimit-... with moments), and removes what the worker said of its
+// own. Budgets that are nearly spent are told by [HeaderBudget]. Without limits it does nothing. A [Transport] does it for its requests.
+func (s *Selection) MarkAnswer(h http.Header) {
 	if s.account.hold != nil {
 		s.account.header.set(h, s.parsed.api, s.router.opts.now())
 	}
 }
+
+// MarkAnswer is as for a [Selection].
+func (p *Placement) MarkAnswer(h http.Header) { p.asked.MarkAnswer(h) }
 
 // limitOf is the limit that refused, nil if none did.
 func (e *Error) limitOf() *quota.Error {

@@ -31,9 +31,10 @@ type Target struct {
 	// URL is the worker's base address; append the request's path. It must not be
 	// modified.
 	URL *url.URL
-	// Header holds what must be set on the request. It may be nil and must not be
-	// modified.
+	// Header holds what must be set on the request, Remove the names of what must not be
+	// passed on. They may be nil and must not be modified.
 	Header http.Header
+	Remove []string
 }
 
 // Selection is a request on its way to a worker. Its owner must end it exactly
@@ -137,7 +138,9 @@ var errSuperseded = errors.New("kvsteer: attempt failed")
 func (s *Selection) Target() Target {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.attempt.target
+	t := s.attempt.target
+	t.Remove = spent(s.account.identity)
+	return t
 }
 
 // Alternatives returns where the request could be sent if the Target failed, the best

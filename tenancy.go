@@ -243,13 +243,11 @@ func (q *Request) came(req *http.Request) {
 	q.Remote, _ = netip.ParseAddrPort(req.RemoteAddr)
 }
 
-// unspent removes the headers that the proof of a request's sender was in, so that no
-// worker sees a key.
-func unspent(h http.Header, id *tenancy.Identity) {
+// spent are the headers that the proof of a request's sender was in: no worker is to see a
+// key.
+func spent(id *tenancy.Identity) []string {
 	if id == nil {
-		return
+		return nil
 	}
-	for _, name := range id.Spent {
-		h.Del(name)
-	}
+	return id.Spent
 }

@@ -180,7 +180,7 @@ func (t *Transport) route(req *http.Request, api API) (*http.Response, error) {
 		}
 		resp, cause := t.attempt(req, sel)
 		if resp != nil && cause == nil {
-			sel.mark(resp.Header)
+			sel.MarkAnswer(resp.Header)
 			handed = true
 			return resp, nil
 		}
@@ -195,7 +195,7 @@ func (t *Transport) route(req *http.Request, api API) (*http.Response, error) {
 			continue
 		}
 		if resp != nil { // the worker's own answer says more than ours could
-			sel.mark(resp.Header)
+			sel.MarkAnswer(resp.Header)
 			resp.Body = newAnswerBody(resp.Body, newAnswer(sel, plainAnswer, cause))
 			handed = true
 			return resp, nil
@@ -315,7 +315,9 @@ func (t *Transport) outgoing(req *http.Request, sel *Selection) (out *http.Reque
 	// Usage and the first token are read from the body as it passes.
 	out.Header.Set("Accept-Encoding", "identity")
 	maps.Copy(out.Header, target.Header)
-	unspent(out.Header, sel.account.identity)
+	for _, name := range target.Remove {
+		out.Header.Del(name)
+	}
 	setBody(out, body)
 	return out, swallow
 }

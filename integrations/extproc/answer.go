@@ -3,12 +3,14 @@ package extproc
 import (
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/textproto"
 	"slices"
 	"strconv"
 	"strings"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	procv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -22,6 +24,8 @@ var errLocal = errors.New("extproc: Envoy answered the request itself")
 const (
 	attrAddress = "upstream.address"
 	attrDetails = "response.code_details"
+	// attrSource is the client's address, if request_attributes lists it.
+	attrSource = "source.address"
 )
 
 func (x *exchange) answerHeaders(msg *extprocv3.ProcessingRequest, h *extprocv3.HttpHeaders) error {
@@ -52,9 +56,42 @@ func (x *exchange) answerHeaders(msg *extprocv3.ProcessingRequest, h *extprocv3.
 	if x.answer != nil && x.answer.Rewrites() && header.Get("Content-Length") != "" {
 		common.HeaderMutation = &extprocv3.HeaderMutation{RemoveHeaders: []string{"content-length"}}
 	}
+	x.mark(common, header)
 	return x.send(&extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseHeaders{
 		ResponseHeaders: &extprocv3.HeadersResponse{Response: common},
 	}})
+}
+
+// mark has Envoy set what tells the client how the limits stand that it has passed.
+func (x *exchange) mark(common *extprocv3.CommonResponse, header http.Header) {
+	marked := header.Clone()
+	switch {
+	case x.sel != nil:
+		x.sel.MarkAnswer(marked)
+	case x.placed != nil:
+		x.placed.MarkAnswer(marked)
+	}
+	mut := &extprocv3.HeaderMutation{}
+	for _, name := range slices.Sorted(maps.Keys(header)) {
+		if _, stays := marked[name]; !stays {
+			mut.RemoveHeaders = append(mut.RemoveHeaders, strings.ToLower(name))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(marked)) {
+		if value := marked.Get(name); value != header.Get(name) {
+			mut.SetHeaders = append(mut.SetHeaders, &corev3.HeaderValueOption{
+				Header:       &corev3.HeaderValue{Key: strings.ToLower(name), RawValue: []byte(value)},
+				AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+			})
+		}
+	}
+	if len(mut.GetRemoveHeaders())+len(mut.GetSetHeaders()) == 0 {
+		return
+	}
+	if m := common.GetHeaderMutation(); m != nil {
+		mut.RemoveHeaders = append(mut.GetRemoveHeaders(), m.GetRemoveHeaders()...)
+	}
+	common.HeaderMutation = mut
 }
 
 // observe begins to follow the answer.

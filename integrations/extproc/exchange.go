@@ -99,7 +99,7 @@ func (x *exchange) take(msg *extprocv3.ProcessingRequest) error {
 	}
 	switch m := msg.GetRequest().(type) {
 	case *extprocv3.ProcessingRequest_RequestHeaders:
-		return x.requestHeaders(m.RequestHeaders)
+		return x.requestHeaders(msg, m.RequestHeaders)
 	case *extprocv3.ProcessingRequest_RequestBody:
 		return x.requestChunk(m.RequestBody)
 	case *extprocv3.ProcessingRequest_RequestTrailers:

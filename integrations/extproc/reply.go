@@ -33,6 +33,9 @@ func (x *exchange) route(to destination, body []byte, s seen) error {
 		})
 	}
 	set(HeaderDestination, to.list)
+	for _, name := range to.target.Remove {
+		mut.RemoveHeaders = append(mut.RemoveHeaders, strings.ToLower(name))
+	}
 	for _, name := range slices.Sorted(maps.Keys(to.target.Header)) {
 		set(strings.ToLower(name), to.target.Header.Get(name))
 	}

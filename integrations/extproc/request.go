@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
 	"net/textproto"
 	"net/url"
 	"slices"
@@ -29,7 +30,7 @@ const (
 	pathModels         = "/v1/models"
 )
 
-func (x *exchange) requestHeaders(h *extprocv3.HttpHeaders) error {
+func (x *exchange) requestHeaders(msg *extprocv3.ProcessingRequest, h *extprocv3.HttpHeaders) error {
 	if x.phase != waiting {
 		return x.srv.malformed("the request's headers came twice, or after the answer's")
 	}
@@ -37,6 +38,7 @@ func (x *exchange) requestHeaders(h *extprocv3.HttpHeaders) error {
 	if err := x.parse(h.GetHeaders()); err != nil {
 		return x.deny(err)
 	}
+	x.head.RemoteAddr = attribute(msg, attrSource)
 	if h.GetEndOfStream() {
 		x.head.Body = http.NoBody
 		return x.decide(whole)
@@ -236,6 +238,7 @@ func (x *exchange) decide(s seen) error {
 
 func (x *exchange) byPrompt(api kvsteer.API, s seen) error {
 	q := &kvsteer.Request{API: api, Body: x.body, Header: x.head.Header, Among: x.subset}
+	q.Remote, _ = netip.ParseAddrPort(x.head.RemoteAddr) // nobody's if Envoy does not say
 	if d := x.srv.opts.Describe; d != nil {
 		d(x.head, q)
 		if !x.within(q) {
@@ -329,7 +332,11 @@ func (x *exchange) byLoad(s seen) error {
 		}
 		return x.deny(err)
 	}
-	return x.route(to, x.body, s)
+	body := x.body
+	if len(body) > 0 {
+		body = x.placed.Body()
+	}
+	return x.route(to, body, s)
 }
 
 func (x *exchange) listModels() error {
