@@ -78,10 +78,12 @@ func TestHeavyTenantHardlyDelaysLight(t *testing.T) {
 			}
 			return calls
 		}
-		r := &served{Late: newLate(NewSteer(cfg.Seed), 0, defaultAging)}
+		rule, err := NewRule("kvsteer-queue", cfg.Seed)
+		require.NoError(t, err)
+		r := &served{Late: rule.(*Late)}
+		line.Aging = r.line.Aging
 		r.line = line
-		r.line.Aging = defaultAging
-		_, err := Run(context.Background(), cfg, w, r)
+		_, err = Run(context.Background(), cfg, w, r)
 		require.NoError(t, err)
 		is := func(j *Job) bool { return mine[j.Call] }
 		return waits(t, r.jobs, true, is), waits(t, r.jobs, false, is)
