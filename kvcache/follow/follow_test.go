@@ -204,11 +204,31 @@ func TestGapBeyondTheBuffer(t *testing.T) {
 
 // The last messages are lost and none comes after them.
 // slow is a Follower's decoder on a busy machine.
-type slow struct{ textDecoder }
+type slow struct {
+	textDecoder
+
+	takes time.Duration
+}
 
 func (s slow) Decode(payload []byte) (*kvcache.Batch, error) {
-	time.Sleep(time.Second) // the bubble's clock
+	time.Sleep(s.takes) // the bubble's clock
 	return s.textDecoder.Decode(payload)
+}
+
+// What a Follower takes to apply messages is no silence of the publisher's.
+func TestReplayWaitsForTheFollower(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		w.open(follow.PipeOptions{})
+		w.cfg.Decoder = slow{takes: 2 * follow.DefaultReplayTimeout}
+		for range 40 { // far more than a replay that never stands still may take
+			w.publish("S1")
+		}
+		w.start()
+		w.pass(10 * time.Minute)
+		w.expectExact()
+		require.Zero(t, w.f.Stats().Unanswered)
+	})
 }
 
 // A Follower that lags behind more messages than the publisher remembers loses
@@ -217,7 +237,7 @@ func TestLagBehindAShortMemory(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
 		w.open(follow.PipeOptions{ReplayBatches: 3})
-		w.cfg.Decoder = slow{}
+		w.cfg.Decoder = slow{takes: time.Second}
 		w.start()
 		w.publish("S1")
 		w.pass(10 * time.Second)

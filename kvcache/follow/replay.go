@@ -47,15 +47,21 @@ func (f *Follower) replays() bool { return f.cfg.Endpoint.Replay != "" && !f.hol
 // marker, fn's error, errUnanswered, or an error that ends the connection.
 func (f *Follower) replay(conn Conn, from uint64, fn func(Message) error) error {
 	f.count(func(s *Stats) { s.Replays++ })
-	ctx, cancel := context.WithTimeout(f.ctx, replayFactor*f.cfg.ReplayTimeout)
+	ctx, cancel := context.WithCancel(f.ctx)
 	defer cancel()
+	// What we do with the messages is no time of the publisher's.
+	left := replayFactor * f.cfg.ReplayTimeout
+	asked := time.Now()
 	stall := time.AfterFunc(f.cfg.ReplayTimeout, cancel)
 	defer stall.Stop()
 	var own error
 	err := conn.Replay(ctx, from, func(m Message) error {
-		stall.Reset(f.cfg.ReplayTimeout)
+		stall.Stop()
+		left -= time.Since(asked)
 		f.count(func(s *Stats) { s.Replayed++ })
 		own = fn(m)
+		asked = time.Now()
+		stall.Reset(min(f.cfg.ReplayTimeout, left))
 		return own
 	})
 	switch {
