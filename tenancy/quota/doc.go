@@ -22,12 +22,22 @@
 // # Budgets
 //
 // A [Budget] is an amount for a period of the calendar, in a time zone, or for the
-// last so many hours. A hard one refuses, a soft one tells.
+// last so many hours. A hard one refuses, and says what was spent and when it begins
+// anew; of one that has reached its soft limit OnSoft is told once in a period, and
+// [Hold.Soft] whoever is let through.
+//
+// # Long requests
+//
+// Options.MaxAge is for requests whose end was lost. One that really runs for longer
+// counts as used as estimated, and not as running any more; so MaxAge is to be longer
+// than the longest answer, and nothing needs to be renewed: a Limiter's Reservations die
+// with it. Those of package redis outlive their process, and it renews them itself.
 //
 // # State
 //
-// Everything is in memory and of one process (package redis shares rates between
-// processes). A bucket that is full and unused is the same as none and is forgotten.
+// Everything is in memory and of one process; package redis shares limits between
+// processes, by a [Plan]. [Limiter.Update] changes the rules and keeps the state; package
+// file reads them from YAML. A bucket that is full and unused is the same as none and is forgotten.
 // Times are differences of Options.Now: a clock with a monotonic reading, as
 // time.Now has, may be set at any time; another one that is set back stands still.
 package quota

@@ -13,7 +13,7 @@
 // [LocalShare] lets each router count by itself in buckets that are Options.Share of the
 // real ones. With N routers and a Share s, no more than 1 + N·s times a limit passes then
 // in any time that an outage is part of: twice, at a Share of 1/N, since the shared buckets
-// may be used up before and refill meanwhile. What a request was let through with less than
+// may be used up before and refill meanwhile; a share is rounded down, but to 1 at least. What a request was let through with less than
 // is what [quota.Hold.Degraded] says. Few requests wait for the deadline: after three
 // failures in a row none asks until Redis has answered a probe.
 //

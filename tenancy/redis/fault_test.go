@@ -381,3 +381,24 @@ func TestToldTwice(t *testing.T) {
 	require.EqualValues(t, 7, now.states[1].Steps[0].Money)
 	require.Zero(t, l.Stats().Failed+l.Stats().Expired)
 }
+
+// What was given up before Redis had it is not done when it arrives.
+func TestCancelledBeforeItArrives(t *testing.T) {
+	s := newServer(t)
+	l := s.limiter(t, Options{Rules: running(1)})
+	ctx := context.Background()
+	h, err := l.Admit(ctx, &quota.Demand{Tenant: "t"})
+	require.NoError(t, err)
+	require.True(t, h.Refund())
+	l.settled(t)
+	held, ok := h.(*hold)
+	require.True(t, ok)
+	late := held.again()
+	require.True(t, l.start(late))
+	l.forget(late)
+	l.settled(t)
+	r, err := l.admit(ctx, late)
+	require.NoError(t, err)
+	require.Equal(t, statusGone, r.status)
+	l.allFree(t, 1)
+}

@@ -72,6 +72,27 @@ func compare(t *testing.T, s *server, name string, rules []quota.Rule, ops int) 
 	var running []pair
 	ctx, rng := context.Background(), rand.New(rand.NewPCG(2026, uint64(len(name))))
 	admitted, refused, forgotten := 0, 0, 0
+	try := func(d *quota.Demand) (no *quota.Error) {
+		held, err := l.Admit(ctx, d)
+		other, want := model.Admit(ctx, d)
+		if want != nil {
+			refused++
+			require.Equal(t, want, err, "%s: %+v", name, d)
+			require.ErrorAs(t, want, &no)
+			return no
+		}
+		require.NoError(t, err, "%s: %+v", name, d)
+		admitted++
+		running = append(running, pair{held, other})
+		for m := range quota.Meter(quota.NumRates) {
+			a, ok := held.Standing(m)
+			b, also := other.Standing(m)
+			require.Equal(t, also, ok)
+			require.Equal(t, b, a)
+		}
+		require.Equal(t, other.Soft(), held.Soft())
+		return nil
+	}
 	pick := func(n int) string { return strconv.Itoa(rng.IntN(n)) }
 	for op := range ops {
 		switch k := rng.IntN(1000); {
@@ -93,23 +114,13 @@ func compare(t *testing.T, s *server, name string, rules []quota.Rule, ops int) 
 			if rng.IntN(60) == 0 {
 				d.Input, d.Cost = rng.Int64N(1<<33), rng.Int64N(1<<33)
 			}
-			held, err := l.Admit(ctx, &d)
-			other, want := model.Admit(ctx, &d)
-			if want == nil {
-				require.NoError(t, err, "%s: %d", name, op)
-				admitted++
-				running = append(running, pair{held, other})
-				for m := range quota.Meter(quota.NumRates) {
-					a, ok := held.Standing(m)
-					b, also := other.Standing(m)
-					require.Equal(t, also, ok)
-					require.Equal(t, b, a)
-				}
-				require.Equal(t, other.Soft(), held.Soft())
-				continue
+			if no := try(&d); no != nil && no.Exact && no.RetryAfter < time.Minute && rng.IntN(3) == 0 {
+				// The last moment at which it is refused, and the first at which it isn't.
+				clock.Add(int64((no.RetryAfter - 1) / time.Microsecond))
+				require.NotNil(t, try(&d))
+				clock.Add(1)
+				require.Nil(t, try(&d))
 			}
-			refused++
-			require.Equal(t, want, err, "%s: %d", name, op)
 			continue
 		}
 		at := rng.IntN(len(running))
