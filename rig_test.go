@@ -83,6 +83,7 @@ func newRig(t *testing.T, c rigConfig) *rig {
 	encoder := prompt.NewEncoder(prompt.Options{Deadline: wait})
 	opts := append([]kvsteer.Option{
 		kvsteer.WithFleet(f), kvsteer.WithEncoder(encoder), kvsteer.WithEvents(hub), kvsteer.WithSeed(1), kvsteer.WithHooks(r.observed),
+		kvsteer.WithPredictor(steady{kvsteer.NewPredictor(kvsteer.PredictorOptions{})}),
 	}, c.options...)
 	r.router, err = kvsteer.New(opts...)
 	require.NoError(t, err)
@@ -108,6 +109,12 @@ func newRig(t *testing.T, c rigConfig) *rig {
 	}
 	return r
 }
+
+// steady is the default Predictor, except that it learns nothing: what a busy machine
+// makes of a worker's first answers would send the next request elsewhere.
+type steady struct{ kvsteer.Predictor }
+
+func (steady) Observe(*kvsteer.Features, time.Duration) {}
 
 func (r *rig) waitRoutable(n int) {
 	r.t.Helper()
