@@ -1,8 +1,11 @@
 package kvsteer_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -185,6 +188,52 @@ func TestManyEndsAreSettled(t *testing.T) {
 	l.wait(t.Context(), "one", tenant(l.prompt(50), "one", 0))
 	l.wait(t.Context(), "many", tenant(l.prompt(60), "many", 0))
 	require.Equal(t, []string{"many", "one"}, l.drain(first, 2))
+}
+
+// While requests of many tenants come, leave, are refused to make room and end, each gets
+// one answer and nothing stays behind.
+func TestFairLineUnderLoad(t *testing.T) {
+	t.Parallel()
+	l := newLane(t, 2, kvsteer.QueueOptions{MaxWaiting: 5, Fair: kvsteer.FairOptions{
+		HalfLife: time.Second, Starve: time.Millisecond, Weight: func(name string) float64 { return float64(len(name)) },
+	}})
+	var served, refused, left atomic.Int64
+	var wg sync.WaitGroup
+	for worker := range 12 {
+		wg.Go(func() {
+			for i := range 100 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+rand.IntN(30_000))*time.Millisecond)
+				if i%4 == 0 {
+					cancel()
+					ctx, cancel = context.WithTimeout(t.Context(), time.Duration(rand.IntN(1000))*time.Microsecond)
+				}
+				s, err := l.router.Select(ctx, tenant(l.prompt(1+rand.IntN(20)), []string{"a", "bb", "ccc"}[worker%3], worker%2))
+				switch {
+				case err == nil:
+					served.Add(1)
+					if i%3 == 0 {
+						s.FirstToken()
+					}
+					s.Done(kvsteer.Usage{Uncached: 1, Output: 2, Known: true, CachedKnown: true})
+				case kvsteer.CodeOf(err) == kvsteer.CodeSaturated:
+					refused.Add(1)
+				case kvsteer.CodeOf(err) == kvsteer.CodeCanceled:
+					left.Add(1)
+				default:
+					t.Errorf("neither served nor refused: %v", err)
+				}
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	require.EqualValues(t, 1200, served.Load()+refused.Load()+left.Load())
+	require.Positive(t, served.Load())
+	require.Zero(t, l.router.Waiting())
+	first, second := l.now(l.prompt(1)), l.now(l.prompt(1)) // both workers are free
+	require.NotEqual(t, first.Target().Worker, second.Target().Worker)
+	first.Done(kvsteer.Usage{})
+	second.Done(kvsteer.Usage{})
 }
 
 func ExampleFairOptions() {
