@@ -3,9 +3,12 @@
 //
 //	go run ./examples/nethttp -fleet examples/nethttp/fleet.yaml
 //
-// It serves the engines' own API on -listen and readiness at /health and /healthz,
-// follows the files of fleet and policies as they change, and finishes its streams
-// before it stops on SIGINT or SIGTERM. The rest is flags, logs and order of shutdown.
+//	go run ./examples/nethttp -config examples/nethttp/gateway.yaml
+//
+// It serves the engines' own API on -listen, over TLS if it is given a certificate, and
+// readiness at /health and /healthz, follows the files of fleet, policies, keys and limits
+// as they change, and finishes its streams before it stops on SIGINT or SIGTERM. The rest
+// is settings (config.go), logs and order of shutdown: docs/gateway.md.
 package main
 
 import (
@@ -25,36 +28,22 @@ import (
 
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/fleet"
-	"github.com/kvsteer/kvsteer/fleet/file"
 	"github.com/kvsteer/kvsteer/kvcache/zmtp"
 	"github.com/kvsteer/kvsteer/record"
 )
 
-type config struct {
-	listen, fleet, policy, record string
-	files                         files
-	queue                         bool
-	notice, grace                 time.Duration
-}
-
 func main() {
-	var c config
-	flag.StringVar(&c.listen, "listen", "127.0.0.1:8080", "address to serve on")
-	flag.StringVar(&c.fleet, "fleet", "fleet.yaml", "file that lists the workers; it may change while we run")
-	flag.StringVar(&c.policy, "policy", "kvsteer", "how to choose: kvsteer, round-robin to compare with, or a `file` or directory of policies")
-	flag.StringVar(&c.record, "record", "", "file to append the decision log to, which kvsteer replay and predictor-eval read")
-	flag.Var(&c.files, "files", "`MODEL=DIR`: compute a model's prompts from its files (tokenizer.json ...) instead of by asking; repeatable")
-	flag.BoolVar(&c.queue, "queue", false, "hold requests while every worker is busy, and choose when one is free")
-	flag.DurationVar(&c.notice, "notice", time.Second, "how long readiness is denied before connections are, for load balancers to notice")
-	flag.DurationVar(&c.grace, "grace", 30*time.Second, "how long streams may go on after a signal to stop")
-	flag.Parse()
-	if flag.NArg() > 0 {
-		fmt.Fprintf(os.Stderr, "nethttp: unexpected argument %q; -help lists the flags\n", flag.Arg(0))
+	c, err := parse(os.Args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "nethttp:", err)
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends us at once
-	err := run(ctx, c)
+	err = run(ctx, &c)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "nethttp:", err)
@@ -62,23 +51,28 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, c config) (err error) {
+func run(ctx context.Context, c *config) (err error) {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	rules, err := newRules(c.policy, logger)
+	rules, err := newRules(c.Policy, logger)
 	if err != nil {
 		return err
 	}
 	defer closing(rules, &err)
-	// Later a wrong file changes nothing and is logged; at the start it ends us.
-	if _, err = file.Load(c.fleet); err != nil {
-		return fmt.Errorf("-fleet: %w", err)
-	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.listen)
+	tenancy, err := newTenancy(&c.Tenant, logger)
 	if err != nil {
-		return fmt.Errorf("-listen: %w", err)
+		return err
+	}
+	defer closing(tenancy, &err)
+	source, err := c.Fleet.discoverer()
+	if err != nil {
+		return err
+	}
+	listener, secure, err := listen(ctx, c)
+	if err != nil {
+		return err
 	}
 	defer listener.Close() //nolint:errcheck // the server closes it, unless it never came to that
-	workers, err := fleet.New(fleet.Options{Discoverer: &file.Discoverer{Path: c.fleet}, Logger: logger})
+	workers, err := fleet.New(fleet.Options{Discoverer: source, Logger: logger})
 	if err != nil {
 		return err
 	}
@@ -88,20 +82,21 @@ func run(ctx context.Context, c config) (err error) {
 		kvsteer.WithLogger(logger),
 	}
 	opts = append(opts, rules.options...)
-	if c.queue {
+	opts = append(opts, tenancy.options...)
+	if c.Queue {
 		opts = append(opts, kvsteer.WithQueue(kvsteer.QueueOptions{}))
 	}
-	if len(c.files) > 0 {
+	if len(c.Files) > 0 {
 		var e *encoder
-		if e, err = newEncoder(c.files, logger); err != nil {
+		if e, err = newEncoder(c.Files, logger); err != nil {
 			return err
 		}
 		defer closing(e, &err)
 		opts = append(opts, kvsteer.WithEncoder(e.Encoder))
 	}
-	if c.record != "" {
+	if c.Record != "" {
 		var log *record.Recorder
-		if log, err = record.Open(c.record, record.Options{Logger: logger}); err != nil {
+		if log, err = record.Open(c.Record, record.Options{Logger: logger}); err != nil {
 			return fmt.Errorf("-record: %w", err)
 		}
 		defer closing(log, &err)
@@ -128,32 +123,40 @@ func run(ctx context.Context, c config) (err error) {
 		Transport:    kvsteer.NewTransport(router, kvsteer.TransportOptions{}),
 		ErrorHandler: kvsteer.WriteError,
 	})
-	logger.Info("serving", "listen", listener.Addr().String(), "policy", c.policy)
-	return serve(ctx, c, &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}, listener, logger)
+	logger.Info("serving", "listen", listener.Addr().String(), "tls", secure != nil, "policy", c.Policy)
+	srv := &http.Server{Handler: mux, TLSConfig: secure, ReadHeaderTimeout: 10 * time.Second}
+	return serve(ctx, c, srv, listener, logger)
 }
 
 // closing is for defer: an error of Close is one of the function's.
 func closing(c io.Closer, err *error) { *err = errors.Join(*err, c.Close()) }
 
 // serve runs the server until ctx ends, then lets streams finish.
-func serve(ctx context.Context, c config, srv *http.Server, l net.Listener, logger *slog.Logger) error {
+func serve(ctx context.Context, c *config, srv *http.Server, l net.Listener, logger *slog.Logger) error {
 	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(l) }()
+	go func() {
+		if srv.TLSConfig != nil {
+			failed <- srv.ServeTLS(l, "", "") // HTTP/2 as well
+			return
+		}
+		failed <- srv.Serve(l)
+	}()
 	select {
 	case err := <-failed:
 		return err
 	case <-ctx.Done():
 	}
-	logger.Info("stopping: streams may finish", "notice", c.notice, "grace", c.grace)
+	notice, grace := time.Duration(c.Notice), time.Duration(c.Grace)
+	logger.Info("stopping: streams may finish", "notice", notice, "grace", grace)
 	select { // still serving, but not ready
 	case err := <-failed:
 		return err
-	case <-time.After(c.notice):
+	case <-time.After(notice):
 	}
-	graceful, cancel := context.WithTimeout(context.Background(), c.grace)
+	graceful, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	if err := srv.Shutdown(graceful); err != nil {
-		return errors.Join(fmt.Errorf("streams were still open after %v: %w", c.grace, err), srv.Close())
+		return errors.Join(fmt.Errorf("streams were still open after %v: %w", grace, err), srv.Close())
 	}
 	return nil
 }

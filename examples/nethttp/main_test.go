@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"net"
@@ -20,23 +22,34 @@ import (
 // At the end readiness fails first, while requests are still served; streams
 // finish, and how they ended is recorded.
 func TestStopsInOrder(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		t.Run(fmt.Sprintf("TLS %v", secure), func(t *testing.T) { stopsInOrder(t, secure) })
+	}
+}
+
+func stopsInOrder(t *testing.T, secure bool) {
+	t.Helper()
 	engine := fleettest.New(t, fleettest.Config{Name: "w0", Model: "m", Speed: 1000})
 	dir := t.TempDir()
 	c := config{
-		listen: freeAddress(t), fleet: filepath.Join(dir, "fleet.yaml"), policy: "kvsteer",
-		record: filepath.Join(dir, "decisions"), notice: 3 * time.Second, grace: time.Minute,
+		Listen: freeAddress(t), Fleet: source{File: filepath.Join(dir, "fleet.yaml")}, Policy: "kvsteer",
+		Record: filepath.Join(dir, "decisions"), Notice: duration(3 * time.Second), Grace: duration(time.Minute),
 	}
-	require.NoError(t, os.WriteFile(c.fleet, []byte("workers:\n  - name: w0\n    url: "+engine.URL()+"\n"), 0o600))
+	if secure {
+		c.TLS = newCertificate(t, dir, 1)
+	}
+	require.NoError(t, os.WriteFile(c.Fleet.File, []byte("workers:\n  - name: w0\n    url: "+engine.URL()+"\n"), 0o600))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, c) }()
+	go func() { ended <- run(ctx, &c) }()
 	require.Eventually(t, func() bool { return status(c, "/healthz") == http.StatusOK }, 30*time.Second, 5*time.Millisecond)
 
 	engine.Faults().Hang(fleettest.HangMidStream)
 	body := `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`
-	resp, err := http.Post("http://"+c.listen+"/v1/chat/completions", "application/json", strings.NewReader(body))
+	resp, err := client(c).Post(address(c)+"/v1/chat/completions", "application/json", strings.NewReader(body))
 	require.NoError(t, err)
 	defer resp.Body.Close()
+	require.Equal(t, secure, resp.TLS != nil)
 	stop()
 	require.Equal(t, http.StatusServiceUnavailable, status(c, "/healthz"))
 	require.Equal(t, http.StatusServiceUnavailable, status(c, "/health"))
@@ -48,7 +61,7 @@ func TestStopsInOrder(t *testing.T) {
 	require.Contains(t, string(text), "[DONE]")
 	require.NoError(t, <-ended)
 	http.DefaultClient.CloseIdleConnections()
-	log, err := os.ReadFile(c.record)
+	log, err := os.ReadFile(c.Record)
 	require.NoError(t, err)
 	require.Contains(t, string(log), `"known":true`)
 }
@@ -66,20 +79,20 @@ func TestRefusesToStart(t *testing.T) {
 		c    config
 		want string
 	}{
-		"unknown policy": {config{policy: "x"}, "-policy is neither kvsteer nor round-robin, and as a file: "},
-		"no policies":    {config{policy: bad}, "there is no policy of kind InferencePolicy"},
-		"no fleet file":  {config{policy: "kvsteer", fleet: filepath.Join(t.TempDir(), "none.yaml")}, "-fleet: stat "},
-		"bad fleet file": {config{policy: "kvsteer", fleet: bad}, `3:5: a worker has no key "ulr"; did you mean "url"?`},
+		"unknown policy": {config{Policy: "x"}, "-policy is neither kvsteer nor round-robin, and as a file: "},
+		"no policies":    {config{Policy: bad}, "there is no policy of kind InferencePolicy"},
+		"no fleet file":  {config{Policy: "kvsteer", Fleet: source{File: filepath.Join(t.TempDir(), "none.yaml")}}, "-fleet: stat "},
+		"bad fleet file": {config{Policy: "kvsteer", Fleet: source{File: bad}}, `3:5: a worker has no key "ulr"; did you mean "url"?`},
 		"no model's files": {
-			config{policy: "kvsteer", fleet: good, listen: "127.0.0.1:0", files: files{"m": {Dir: t.TempDir()}}}, "-files: ",
+			config{Policy: "kvsteer", Fleet: source{File: good}, Listen: "127.0.0.1:0", Files: files{"m": {Dir: t.TempDir()}}}, "-files: ",
 		},
-		"port in use": {config{policy: "kvsteer", fleet: good, listen: taken.Addr().String()}, "-listen: listen tcp 127.0.0.1:"},
+		"port in use": {config{Policy: "kvsteer", Fleet: source{File: good}, Listen: taken.Addr().String()}, "-listen: listen tcp 127.0.0.1:"},
 		"no log": {
-			config{policy: "kvsteer", fleet: good, listen: "127.0.0.1:0", record: t.TempDir()}, "-record: record: open ",
+			config{Policy: "kvsteer", Fleet: source{File: good}, Listen: "127.0.0.1:0", Record: t.TempDir()}, "-record: record: open ",
 		},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) { require.ErrorContains(t, run(t.Context(), c.c), c.want) })
+		t.Run(name, func(t *testing.T) { require.ErrorContains(t, run(t.Context(), &c.c), c.want) })
 	}
 }
 
@@ -89,21 +102,21 @@ func TestFilesOfAnotherModel(t *testing.T) {
 	engine := fleettest.New(t, fleettest.Config{Name: "w0", Model: "m", Speed: 1000})
 	dir := t.TempDir()
 	c := config{
-		listen: freeAddress(t), fleet: filepath.Join(dir, "fleet.yaml"), policy: "kvsteer", queue: true,
-		record: filepath.Join(dir, "decisions"), grace: time.Minute,
+		Listen: freeAddress(t), Fleet: source{File: filepath.Join(dir, "fleet.yaml")}, Policy: "kvsteer", Queue: true,
+		Record: filepath.Join(dir, "decisions"), Grace: duration(time.Minute),
 	}
-	require.Error(t, c.files.Set("m"))
-	require.NoError(t, c.files.Set("m=../../kvcache/prompt/local/testdata/models/qwen"))
-	require.NoError(t, os.WriteFile(c.fleet, []byte("workers:\n  - name: w0\n    url: "+engine.URL()+"\n"), 0o600))
+	require.Error(t, c.Files.Set("m"))
+	require.NoError(t, c.Files.Set("m=../../kvcache/prompt/local/testdata/models/qwen"))
+	require.NoError(t, os.WriteFile(c.Fleet.File, []byte("workers:\n  - name: w0\n    url: "+engine.URL()+"\n"), 0o600))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, c) }()
+	go func() { ended <- run(ctx, &c) }()
 	require.Eventually(t, func() bool { return status(c, "/healthz") == http.StatusOK }, 30*time.Second, 5*time.Millisecond)
 	require.Eventually(t, func() bool {
-		resp, err := http.Post("http://"+c.listen+"/v1/completions", "application/json", strings.NewReader(`{"model":"m","prompt":"hi there"}`))
+		resp, err := http.Post("http://"+c.Listen+"/v1/completions", "application/json", strings.NewReader(`{"model":"m","prompt":"hi there"}`))
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
-		log, err := os.ReadFile(c.record)
+		log, err := os.ReadFile(c.Record)
 		require.NoError(t, err)
 		return resp.StatusCode == http.StatusOK && strings.Contains(string(log), "not from local: ids differ from the engine's")
 	}, 30*time.Second, 5*time.Millisecond)
@@ -112,9 +125,26 @@ func TestFilesOfAnotherModel(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
+// address is the gateway's, and client one that trusts it. It keeps no connections.
+func address(c config) string {
+	if c.TLS.Cert != "" {
+		return "https://" + c.Listen
+	}
+	return "http://" + c.Listen
+}
+
+func client(c config) *http.Client {
+	t := &http.Transport{DisableKeepAlives: true}
+	if pem, err := os.ReadFile(c.TLS.Cert); err == nil {
+		t.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
+		t.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem)
+	}
+	return &http.Client{Transport: t}
+}
+
 // status is 0 when nobody listens.
 func status(c config, path string) int {
-	resp, err := http.Get(fmt.Sprintf("http://%s%s", c.listen, path))
+	resp, err := client(c).Get(address(c) + path)
 	if err != nil {
 		return 0
 	}

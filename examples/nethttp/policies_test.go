@@ -34,21 +34,21 @@ func TestPolicyFile(t *testing.T) {
 	engine := fleettest.New(t, fleettest.Config{Name: "w0", Model: "m", Speed: 1000})
 	dir := t.TempDir()
 	c := config{
-		listen: freeAddress(t), fleet: filepath.Join(dir, "fleet.yaml"), policy: filepath.Join(dir, "policy.yaml"),
-		record: filepath.Join(dir, "decisions"), grace: time.Minute,
+		Listen: freeAddress(t), Fleet: source{File: filepath.Join(dir, "fleet.yaml")}, Policy: filepath.Join(dir, "policy.yaml"),
+		Record: filepath.Join(dir, "decisions"), Grace: duration(time.Minute),
 	}
 	says := func(tag, status string) {
 		text := strings.NewReplacer("TAG", tag, "STATUS", status).Replace(cards)
-		require.NoError(t, os.WriteFile(c.policy, []byte(text), 0o600))
+		require.NoError(t, os.WriteFile(c.Policy, []byte(text), 0o600))
 	}
-	require.NoError(t, os.WriteFile(c.fleet, []byte("workers:\n  - name: w0\n    url: "+engine.URL()+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(c.Fleet.File, []byte("workers:\n  - name: w0\n    url: "+engine.URL()+"\n"), 0o600))
 	says("pii-detcted", "451")
-	require.ErrorContains(t, run(t.Context(), c), `did you mean "pii-detected"?`)
+	require.ErrorContains(t, run(t.Context(), &c), `did you mean "pii-detected"?`)
 
 	says("pii-detected", "451")
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, c) }()
+	go func() { ended <- run(ctx, &c) }()
 	require.Eventually(t, func() bool { return status(c, "/healthz") == http.StatusOK }, 30*time.Second, 5*time.Millisecond)
 	require.Equal(t, http.StatusOK, asked(t, c, "hi there"))
 	require.Equal(t, http.StatusUnavailableForLegalReasons, asked(t, c, "charge 4111 1111 1111 1111, please"))
@@ -58,7 +58,7 @@ func TestPolicyFile(t *testing.T) {
 	stop()
 	require.NoError(t, <-ended)
 	http.DefaultClient.CloseIdleConnections()
-	log, err := os.ReadFile(c.record)
+	log, err := os.ReadFile(c.Record)
 	require.NoError(t, err)
 	require.Contains(t, string(log), `"name":"pii-detected","state":"absent"`)
 	require.NotContains(t, string(log), "1111 1111")
@@ -68,7 +68,7 @@ func TestPolicyFile(t *testing.T) {
 func asked(t *testing.T, c config, text string) int {
 	t.Helper()
 	body := `{"model":"m","messages":[{"role":"user","content":"` + text + `"}]}`
-	resp, err := http.Post("http://"+c.listen+"/v1/chat/completions", "application/json", strings.NewReader(body))
+	resp, err := http.Post("http://"+c.Listen+"/v1/chat/completions", "application/json", strings.NewReader(body))
 	require.NoError(t, err)
 	defer resp.Body.Close()
 	_, err = io.Copy(io.Discard, resp.Body)

@@ -5,29 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 	"github.com/kvsteer/kvsteer/kvcache/prompt/local"
 )
-
-// files are the values of -files by model.
-type files map[string]local.Model
-
-// Set takes MODEL=DIR.
-func (f *files) Set(v string) error {
-	model, dir, ok := strings.Cut(v, "=")
-	if !ok || model == "" || dir == "" {
-		return errors.New("want MODEL=DIR")
-	}
-	if *f == nil {
-		*f = files{}
-	}
-	(*f)[model] = local.Model{Dir: dir}
-	return nil
-}
-
-func (f *files) String() string { return "" }
 
 // encoder computes prompts from the models' files, as long as each engine confirms
 // that it has the same ids, and asks the engines where it can't.
