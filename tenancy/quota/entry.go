@@ -101,14 +101,23 @@ func (r *rule) refusal(d *Demand, no Error) *Error {
 	return &no
 }
 
-// later returns the Error that lasts longer; one is as good as none.
+// later returns the Error that lasts longer; one is as good as none. When a request can
+// come again isn't known exactly if that of either isn't.
 func later(a, b *Error) *Error {
 	switch {
-	case a == nil || b != nil && !a.Permanent && (b.Permanent || b.RetryAfter > a.RetryAfter):
+	case a == nil:
 		return b
-	default:
+	case b == nil || a.Permanent:
 		return a
+	case b.Permanent:
+		return b
 	}
+	exact := a.Exact && b.Exact
+	if b.RetryAfter > a.RetryAfter {
+		a = b
+	}
+	a.Exact = exact
+	return a
 }
 
 // takeAll takes t, and returns the budget that it is of. Its mutex is held, and refuses

@@ -25,8 +25,8 @@ type Error struct {
 	Spent int64
 	Reset time.Time
 	// RetryAfter is after what time the same request is let through if nothing else
-	// comes first. For Concurrency it is a guess, since nobody knows when a request ends:
-	// Exact says so. 0 if Permanent.
+	// comes first. Where Concurrency refuses, too, it is a guess, since nobody knows when a
+	// request ends: Exact says so. 0 if Permanent.
 	RetryAfter time.Duration
 	Exact      bool
 	// Permanent: it never will be, because it asks for more than there can be, or

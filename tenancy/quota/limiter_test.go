@@ -218,6 +218,22 @@ func TestConcurrencyAndExpiry(t *testing.T) {
 	require.True(t, c.Refund())
 }
 
+// Where too many are under way as well, nobody knows when it fits.
+func TestTwoReasonsAreNotExact(t *testing.T) {
+	t.Parallel()
+	for _, level := range []string{"", "another"} {
+		l, _ := newLimiter(t, quota.Options{Rules: []quota.Rule{
+			{Name: "running", Concurrency: 1},
+			{Name: "rate", Level: level, Scope: quota.PerTenant, Requests: quota.Rate{Amount: 1}},
+		}})
+		require.NoError(t, l.Reserve(&quota.Demand{}, &quota.Reservation{}))
+		no := refusal(t, l.Reserve(&quota.Demand{}, &quota.Reservation{}))
+		require.Equal(t, "rate", no.Rule)
+		require.Equal(t, time.Minute, no.RetryAfter)
+		require.False(t, no.Exact)
+	}
+}
+
 // Demands and reports of any size do no harm.
 func TestAbsurdNumbers(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,10 @@ import (
 	"github.com/kvsteer/kvsteer/tenancy/quota"
 )
 
-var operations = flag.Int("redis.ops", 12_000, "operations of TestAsInMemory")
+var (
+	operations = flag.Int("redis.ops", 9_000, "operations of TestAsInMemory")
+	atOnce     = flag.Int("redis.parallel", 1, "how many times each set of rules of TestAsInMemory is tried at once, by operations of its own")
+)
 
 // Every decision, and all that is said with it, is that of a quota.Limiter on the same
 // clock, whose buckets are never forgotten; here Redis forgets each as soon as it may.
@@ -47,12 +50,14 @@ func TestAsInMemory(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	for name, rules := range sets {
-		wg.Go(func() { compare(t, s, name, rules, *operations/len(sets)) })
+		for seed := range *atOnce {
+			wg.Go(func() { compare(t, s, name+strconv.Itoa(seed), uint64(seed), rules, *operations/len(sets) / *atOnce) })
+		}
 	}
 	wg.Wait()
 }
 
-func compare(t *testing.T, s *server, name string, rules []quota.Rule, ops int) {
+func compare(t *testing.T, s *server, name string, seed uint64, rules []quota.Rule, ops int) {
 	t.Helper()
 	var clock atomic.Int64
 	clock.Store(time.Now().Add(365 * 24 * time.Hour).UnixMicro()) // so that Redis itself forgets nothing
@@ -70,7 +75,7 @@ func compare(t *testing.T, s *server, name string, rules []quota.Rule, ops int) 
 
 	type pair struct{ redis, model quota.Hold }
 	var running []pair
-	ctx, rng := context.Background(), rand.New(rand.NewPCG(2026, uint64(len(name))))
+	ctx, rng := context.Background(), rand.New(rand.NewPCG(2026, seed))
 	admitted, refused, forgotten := 0, 0, 0
 	try := func(d *quota.Demand) (no *quota.Error) {
 		held, err := l.Admit(ctx, d)
