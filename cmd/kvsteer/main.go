@@ -32,6 +32,7 @@ func commands() []command {
 		{name: "predictor-eval", summary: "measure the latency predictor on recorded requests", run: predictorEval},
 		{name: "replay", summary: "decide recorded requests again, by another policy or predictor", run: runReplay},
 		{name: "simulate", summary: "compare routing rules on a model of a fleet", run: runSimulate},
+		{name: "usage", summary: "add up usage records: what each tenant used, by day", run: runUsage},
 	}
 }
 

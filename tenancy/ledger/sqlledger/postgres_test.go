@@ -7,7 +7,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/user"
@@ -32,8 +31,7 @@ type server struct {
 	bin  string
 	dir  string
 	attr *syscall.SysProcAttr
-	cmd  *exec.Cmd
-	log  bytes.Buffer
+	stop func() // kills it and waits until it is dead; nil if it is
 }
 
 // binaries finds where initdb and postgres are: distributions hide them.
@@ -56,7 +54,7 @@ func startServer(t *testing.T) *server {
 	t.Helper()
 	s := &server{t: t, bin: binaries(t), attr: &syscall.SysProcAttr{}}
 	dieWithParent(s.attr)
-	dir, err := os.MkdirTemp("", "pg") // a short path: those of sockets may not be long
+	dir, err := os.MkdirTemp("", "pg") //nolint:usetesting // a short path: those of sockets may not be long
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	s.dir = dir
@@ -86,13 +84,20 @@ func (s *server) start() {
 	s.t.Helper()
 	deadline := time.Now().Add(soon)
 	for {
-		s.cmd = exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.dir+"/data", "-k", s.dir, "-h", "")
-		s.cmd.SysProcAttr, s.cmd.Dir = s.attr, s.dir
-		s.log.Reset()
-		s.cmd.Stdout, s.cmd.Stderr = io.Discard, &s.log
-		require.NoError(s.t, s.cmd.Start())
-		ended := make(chan error, 1)
-		go func(cmd *exec.Cmd) { ended <- cmd.Wait() }(s.cmd)
+		cmd := exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.dir+"/data", "-k", s.dir, "-h", "")
+		cmd.SysProcAttr, cmd.Dir = s.attr, s.dir
+		var log bytes.Buffer
+		cmd.Stderr = &log
+		require.NoError(s.t, cmd.Start())
+		ended := make(chan struct{})
+		go func() {
+			_ = cmd.Wait() // it is killed
+			close(ended)
+		}()
+		s.stop = func() {
+			_ = cmd.Process.Kill() // it may have ended
+			<-ended
+		}
 		for {
 			db, err := sql.Open("pgx", s.address("postgres"))
 			require.NoError(s.t, err)
@@ -101,14 +106,12 @@ func (s *server) start() {
 			cancel()
 			require.NoError(s.t, db.Close())
 			if err == nil {
-				s.cmd.Cancel = func() error { // kill, and wait until it is dead
-					err := s.cmd.Process.Kill()
-					<-ended
-					return err
-				}
 				return
 			}
-			require.True(s.t, time.Now().Before(deadline), "%v", err)
+			if time.Now().After(deadline) {
+				s.stop()
+				s.t.Fatalf("the server does not come up: %v\n%s", err, &log)
+			}
 			select {
 			case <-ended: // processes of the one that was killed may still be there
 			case <-time.After(20 * time.Millisecond):
@@ -121,9 +124,9 @@ func (s *server) start() {
 
 // kill is SIGKILL to the server; its other processes see that it is gone and end.
 func (s *server) kill() {
-	if s.cmd != nil {
-		_ = s.cmd.Cancel()
-		s.cmd = nil
+	if s.stop != nil {
+		s.stop()
+		s.stop = nil
 	}
 }
 
@@ -160,6 +163,7 @@ func TestPostgreSQL(t *testing.T) {
 	server := startServer(t)
 	n := 0
 	suite(t, func(t *testing.T) *sqlledger.Store {
+		t.Helper()
 		n++
 		return openPostgres(t, server.database(t, fmt.Sprintf("db%d", n)))
 	})

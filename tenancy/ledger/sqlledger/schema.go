@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 )
 
 // ErrNewerSchema is wrapped where a newer version of kvsteer has changed the tables.
@@ -76,10 +75,11 @@ func (s *Store) migrate(ctx context.Context) error {
 		return err
 	}
 	if v < len(all) {
-		if err := s.upgrade(ctx, all); err != nil {
-			return err
+		err = s.upgrade(ctx, all)
+		if err == nil {
+			v, err = s.version(ctx, s.db)
 		}
-		if v, err = s.version(ctx, s.db); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -104,7 +104,7 @@ func (s *Store) upgrade(ctx context.Context, all []migration) error {
 	}
 	steps = append(steps, `CREATE TABLE IF NOT EXISTS kvsteer_usage_schema (version integer PRIMARY KEY)`)
 	for _, q := range steps {
-		if _, err := tx.ExecContext(ctx, q); err != nil {
+		if _, err = tx.ExecContext(ctx, q); err != nil {
 			return err
 		}
 	}
@@ -112,14 +112,15 @@ func (s *Store) upgrade(ctx context.Context, all []migration) error {
 	if err != nil {
 		return err
 	}
-	for i, m := range slices.All(all) {
+	insert := `INSERT INTO kvsteer_usage_schema (version) VALUES (` + s.dialect.place(1) + `)` //nolint:gosec // of constants
+	for i, m := range all {
 		if i < v {
 			continue
 		}
-		if _, err := tx.ExecContext(ctx, m[s.dialect-1]); err != nil {
+		if _, err = tx.ExecContext(ctx, m[s.dialect-1]); err != nil {
 			return fmt.Errorf("to version %d: %w", i+1, err)
 		}
-		if _, err := tx.ExecContext(ctx, `INSERT INTO kvsteer_usage_schema (version) VALUES (`+s.dialect.place(1)+`)`, i+1); err != nil {
+		if _, err = tx.ExecContext(ctx, insert, i+1); err != nil {
 			return err
 		}
 	}

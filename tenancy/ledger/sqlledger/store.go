@@ -52,7 +52,7 @@ func (s *Store) write(ctx context.Context, records []ledger.Record) error {
 	}
 	defer conn.Close() //nolint:errcheck // it goes back to the pool
 	if s.dialect == SQLite {
-		if _, err := conn.ExecContext(ctx, `PRAGMA synchronous = FULL`); err != nil {
+		if _, err = conn.ExecContext(ctx, `PRAGMA synchronous = FULL`); err != nil {
 			return err
 		}
 	}
@@ -62,14 +62,14 @@ func (s *Store) write(ctx context.Context, records []ledger.Record) error {
 	}
 	defer tx.Rollback() //nolint:errcheck // after a Commit there is nothing to do
 	if s.dialect == PostgreSQL {
-		if _, err := tx.ExecContext(ctx,
+		if _, err = tx.ExecContext(ctx,
 			`SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'`); err != nil {
 			return err
 		}
 	}
 	for len(records) > 0 {
 		n := rows(len(records))
-		if _, err := tx.ExecContext(ctx, s.insert(n), s.values(records[:n])...); err != nil {
+		if _, err = tx.ExecContext(ctx, s.insert(n), s.values(records[:n])...); err != nil {
 			return err
 		}
 		records = records[n:]

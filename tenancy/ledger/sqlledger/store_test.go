@@ -37,6 +37,7 @@ func suite(t *testing.T, open func(*testing.T) *sqlledger.Store) {
 }
 
 func keepsEverything(t *testing.T, s *sqlledger.Store) {
+	t.Helper()
 	want := ledger.Record{
 		ID: "'; DROP TABLE kvsteer_usage; --", Attempt: ledger.MaxAttempt, State: ledger.Settled, At: noon, Org: "ö", Team: "t", Tenant: "\x01\n",
 		Key: "k", Class: "c", Model: "m", Served: "s", Worker: "w", Provider: "p", Uncached: ledger.MaxAmount, Cached: 2, CachedKnown: true,
@@ -48,6 +49,7 @@ func keepsEverything(t *testing.T, s *sqlledger.Store) {
 }
 
 func isIdempotent(t *testing.T, s *sqlledger.Store) {
+	t.Helper()
 	first, other := record(1), record(1)
 	other.Cost = 99
 	require.NoError(t, s.Write(t.Context(), []ledger.Record{first, first, settled(1)}))
@@ -56,6 +58,7 @@ func isIdempotent(t *testing.T, s *sqlledger.Store) {
 }
 
 func takesAnyNumber(t *testing.T, s *sqlledger.Store) {
+	t.Helper()
 	n := 0
 	for _, size := range []int{1, 2, 3, 4, 5, 15, 16, 17, 63, 64, 65, 255, 256, 257, 341, 1000} {
 		batch := make([]ledger.Record, size)
@@ -74,6 +77,7 @@ func takesAnyNumber(t *testing.T, s *sqlledger.Store) {
 
 // A batch that fails in the middle leaves nothing, and the Store goes on.
 func isAllOrNothing(t *testing.T, s *sqlledger.Store) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.Error(t, s.Write(ctx, []ledger.Record{record(1)}))
@@ -96,6 +100,7 @@ func make300() (out []ledger.Record) {
 
 // Whatever a query asks, the database tells what adding up all records does.
 func isReadAsFilesAre(t *testing.T, s *sqlledger.Store) {
+	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
 	var all []ledger.Record
 	states := []ledger.State{ledger.Reserved, ledger.Settled, ledger.Voided}
@@ -136,6 +141,7 @@ func isReadAsFilesAre(t *testing.T, s *sqlledger.Store) {
 
 // Several routers write to one database, some of them the same.
 func isWrittenByMany(t *testing.T, s *sqlledger.Store) {
+	t.Helper()
 	var all sync.WaitGroup
 	for g := range 4 {
 		all.Go(func() {
@@ -165,6 +171,7 @@ func isWrittenByMany(t *testing.T, s *sqlledger.Store) {
 
 // What a Ledger accepts the database can hold, whatever bytes are in it.
 func holdsWhatALedgerLetsIn(t *testing.T, s *sqlledger.Store) {
+	t.Helper()
 	l, err := ledger.New(ledger.Options{Sink: s})
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(3, 4))

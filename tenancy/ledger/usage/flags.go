@@ -43,7 +43,8 @@ func (f *Flags) Register(set *flag.FlagSet) {
 	set.StringVar(&f.from, "from", "", "only what was let through from this `day` or time on: 2026-11-01, or 2026-11-01T08:00:00Z")
 	set.StringVar(&f.to, "to", "", "only what was let through before this `day` or time began")
 	set.StringVar(&f.zone, "zone", "UTC", "the time `zone` of days, such as Europe/Berlin")
-	set.StringVar(&f.by, "by", "day,tenant", "what to group by, a `list` of day, org, team, tenant, key, class, model, served, worker, provider")
+	set.StringVar(&f.by, "by", "day,tenant",
+		"what to group by, a `list` of day, org, team, tenant, key, class, model, served, worker, provider")
 	set.BoolVar(&f.json, "json", false, "print JSON, with costs in millionths of the currency and all that is open")
 	set.BoolVar(&f.csv, "csv", false, "print CSV, without what is open")
 	set.IntVar(&f.open, "open", 20, "list so many open reservations")
@@ -65,7 +66,7 @@ func (f *Flags) Query() (Query, error) {
 	if q.Zone, err = time.LoadLocation(f.zone); err != nil {
 		return q, fmt.Errorf("-zone: %w", err)
 	}
-	for _, name := range strings.Split(f.by, ",") {
+	for name := range strings.SplitSeq(f.by, ",") {
 		q.By = append(q.By, Field(strings.TrimSpace(name)))
 	}
 	if q.From, err = moment(f.from, q.Zone); err != nil {
@@ -74,7 +75,8 @@ func (f *Flags) Query() (Query, error) {
 	if q.To, err = moment(f.to, q.Zone); err != nil {
 		return q, fmt.Errorf("-to: %w", err)
 	}
-	return q, q.fill()
+	err = q.fill()
+	return q, err
 }
 
 func moment(s string, zone *time.Location) (time.Time, error) {

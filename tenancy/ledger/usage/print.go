@@ -117,10 +117,10 @@ func (r *Report) Table(w io.Writer, open int) error {
 		return out
 	})
 	if n := r.Total.Estimated.Attempts; n > 0 {
-		fmt.Fprintf(w, "\n~ %d of the attempts are estimates, with %s of the cost\n", n, money(r.Total.Estimated.Cost))
+		fmt.Fprintf(w, "\n~ attempts whose amounts are estimates: %d, with %s of the cost\n", n, money(r.Total.Estimated.Cost))
 	}
 	if n := r.Total.Unknown; n > 0 {
-		fmt.Fprintf(w, "\nunsplit: prompt tokens of %d attempts of which nobody said how many were cached\n", n)
+		fmt.Fprintf(w, "\nunsplit: prompt tokens of which nobody said how many were cached; attempts: %d\n", n)
 	}
 	fmt.Fprintf(w, "\nReserved = settled + voided + open, as it was expected; tokens are of prompts and answers\n\n")
 	r.table(w, []string{
@@ -193,13 +193,13 @@ func (r *Report) notes(w io.Writer) {
 		n    int64
 		text string
 	}{
-		{r.Total.Unreserved, "attempts ended without a reservation in what was read; is a file missing?"},
-		{r.Contradictions, "attempts were both settled and voided; they count as settled"},
-		{r.Doubles, "records were there more than once and count once"},
-		{r.Damaged, "lines could not be read, so the sums may be too small"},
+		{r.Total.Unreserved, "attempts that ended without a reservation in what was read (is a file missing?)"},
+		{r.Contradictions, "attempts both settled and voided, which count as settled"},
+		{r.Doubles, "records that were there before and don't count again"},
+		{r.Damaged, "lines that can't be read, so that sums may be too small"},
 	} {
 		if n.n > 0 {
-			fmt.Fprintf(w, "\n%d %s\n", n.n, n.text)
+			fmt.Fprintf(w, "\n%s: %d\n", n.text, n.n)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func Open(ctx context.Context, path string) (*sqlledger.Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: %w", err)
 	}
-	if err := f.Close(); err != nil {
+	if err = f.Close(); err != nil {
 		return nil, fmt.Errorf("sqlite: %w", err)
 	}
 	path = filepath.ToSlash(path)

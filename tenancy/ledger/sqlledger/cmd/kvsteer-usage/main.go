@@ -35,7 +35,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
-	os.Exit(code)
+	os.Exit(code) //nolint:forbidigo // it is a program
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -46,7 +46,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		f.PrintDefaults()
 	}
 	file := f.String("sqlite", "", "the `file` of a ledger in SQLite")
-	address := f.String("postgres", "", "the `address` of one in PostgreSQL, such as postgres://user@host/database; the password is better in PGPASSWORD")
+	address := f.String("postgres", "",
+		"the `address` of one in PostgreSQL, such as postgres://user@host/database; the password is better in PGPASSWORD")
 	var flags usage.Flags
 	flags.Register(f)
 	if err := f.Parse(args); err != nil {
