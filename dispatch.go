@@ -3,7 +3,29 @@ package kvsteer
 import (
 	"slices"
 	"time"
+
+	"github.com/kvsteer/kvsteer/internal/steer"
 )
+
+// line lets s, evaluated in ev, wait if it has to: nil if it doesn't. The caller holds
+// pickMu.
+func (r *Router) line(s *Selection, ev *evaluation) (*waiter, *Error) {
+	q := r.queue
+	ready, delay := q.ready(ev)
+	hesitation := q.hesitation(ev)
+	if ready && (hesitation == 0 || q.full()) {
+		return nil, nil
+	}
+	w, ok := r.join(s, ev, hesitation)
+	if !ok {
+		return nil, saturated(delay, "too many requests wait for a worker")
+	}
+	w.delay = delay
+	if hesitation == 0 {
+		r.dispatch() // those that wait want other workers
+	}
+	return w, nil
+}
 
 // dispatch gives free workers to those that wait, as long as there are both. The
 // caller holds pickMu.
@@ -36,6 +58,8 @@ func (r *Router) serveOne() bool {
 	for place, i := range order {
 		w := q.waiters[i]
 		switch {
+		case q.hesitates(w, order[place+1:]):
+			continue // and nobody behind it is kept from anything
 		case place < lookFirst || slices.Contains(turns, w):
 		case free > 0 && !w.wants.busy():
 			free--
@@ -48,6 +72,21 @@ func (r *Router) serveOne() bool {
 		}
 	}
 	return false
+}
+
+// hesitates reports whether w, before those at places in line, still waits for others
+// that come at the same moment.
+func (q *queue) hesitates(w *waiter, behind []int) bool {
+	if w.Due.IsZero() {
+		return false
+	}
+	return steer.Hesitates(time.Now(), &w.Waiter, func(yield func(*steer.Waiter) bool) {
+		for _, i := range behind {
+			if !yield(&q.waiters[i].Waiter) {
+				return
+			}
+		}
+	})
 }
 
 // ordered lists the places of those that wait, the first in line first.
@@ -154,7 +193,8 @@ func (r *Router) offer(w *waiter) (left bool) {
 			q.countIn(w, true)
 			return false // a worker may come back in time
 		}
-		w.err, left = r.nobody(w.s, ev), q.leave(w, false, r.opts.now())
+		w.ev, handed, w.err = ev, true, r.nobody(w.s, ev)
+		left = q.leave(w, false, r.opts.now())
 		close(w.done)
 		return left
 	}
@@ -168,10 +208,9 @@ func (r *Router) offer(w *waiter) (left bool) {
 	}
 	if w.id = r.commit(w.s, ev, 1); w.id == 0 {
 		w.err = r.nobody(w.s, ev)
-	} else {
-		w.ev, handed = ev, true
 	}
-	left = q.leave(w, handed, r.opts.now())
+	w.ev, handed = ev, true
+	left = q.leave(w, w.id != 0, r.opts.now())
 	close(w.done)
 	return left
 }

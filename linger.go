@@ -84,11 +84,11 @@ func (r *Router) once(ctx context.Context, s *Selection, ev *evaluation, number 
 		return id, ev, err
 	}
 	chosen, err := r.await(ctx, waits)
-	if err != nil {
+	if chosen == nil {
 		return 0, ev, err
 	}
 	r.release(ev)
-	return waits.id, chosen, nil
+	return waits.id, chosen, err
 }
 
 // pause waits for the next look, at most for left.

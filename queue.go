@@ -29,6 +29,11 @@ type QueueOptions struct {
 	// More of it costs the mean dearly while all are busy: 1 is nearly first come
 	// first served. Negative means the shortest first, always.
 	Aging float64
+	// Gather is for how long at most a request waits for others that come at the same
+	// moment, so that the best order is theirs and not that of chance: for a hundredth
+	// of the prefill that it would keep them waiting for, but no longer than this. 0
+	// means 10 ms. Negative means not at all.
+	Gather time.Duration
 	// Fair is how tenants share.
 	Fair FairOptions
 }
@@ -37,6 +42,7 @@ const (
 	defaultMaxWaiting = 1024
 	defaultMaxWait    = 30 * time.Second
 	defaultAging      = 0.2
+	defaultGather     = 10 * time.Millisecond
 )
 
 func (o *QueueOptions) fill() {
@@ -50,17 +56,20 @@ func (o *QueueOptions) fill() {
 		o.Aging = defaultAging
 	}
 	o.Aging = max(o.Aging, 0)
+	if o.Gather == 0 {
+		o.Gather = defaultGather
+	}
 	o.Hold = max(o.Hold, 0)
 	o.Fair.fill(o.MaxWait)
 }
 
 // WithQueue lets Select hold a request while the worker that it should go to is at
 // another prompt, and choose when it is free: what is cached where, and who is
-// busy, is known better then. Of those that wait the lowest Priority goes first,
-// then the tenant that has had least, then the shortest prefill, with ageing; see
-// [FairOptions] for how tenants share, and for what bounds the wait of one that is
-// always overtaken. The time that a request waits is bounded by its context and by QueueOptions. It is
-// off by default: without it engines queue, first come first served.
+// busy, is known better then. Those that come within some milliseconds are looked at
+// together. Of those that wait the lowest Priority goes first, then the tenant that has
+// had least, then the shortest prefill, with ageing; see [FairOptions] for how tenants
+// share, and for what bounds the wait of one that is always overtaken. The time that a
+// request waits is bounded by its context and by QueueOptions. It is off by default: without it engines queue, first come first served.
 //
 // Second attempts, and requests that carry no prompt, do not wait.
 func WithQueue(q QueueOptions) Option {
@@ -106,8 +115,8 @@ type waiter struct {
 
 	s    *Selection
 	done chan struct{}
-	// One of these is set: the choice and its number, why there is none, or
-	// what a user's Policy or Predictor panicked with.
+	// What was evaluated, with the choice's number or why there is none; or what a
+	// user's Policy or Predictor panicked with.
 	ev    *evaluation
 	id    uint64
 	err   *Error
@@ -260,8 +269,18 @@ func (q *queue) arrive() {
 	}
 }
 
-// join puts s, evaluated in ev, into the line. It reports false if that is full.
-func (r *Router) join(s *Selection, ev *evaluation) (*waiter, bool) {
+// hesitation is for how long the request in ev is to wait for others that come at the
+// same moment.
+func (q *queue) hesitation(ev *evaluation) time.Duration {
+	return steer.Hesitation(ev.work(), q.opts.Gather)
+}
+
+// full reports whether as many wait as may.
+func (q *queue) full() bool { return len(q.waiters) >= q.opts.MaxWaiting }
+
+// join puts s, evaluated in ev, into the line, where it hesitates for so long. It reports
+// false if that is full.
+func (r *Router) join(s *Selection, ev *evaluation, hesitation time.Duration) (*waiter, bool) {
 	q := r.queue
 	w := &waiter{
 		Waiter: steer.Waiter{
@@ -270,10 +289,14 @@ func (r *Router) join(s *Selection, ev *evaluation) (*waiter, bool) {
 		},
 		s: s, done: make(chan struct{}), wants: ev.wants(),
 	}
-	if len(q.waiters) >= q.opts.MaxWaiting && !q.makeRoom(w) {
+	if q.full() && !q.makeRoom(w) {
 		return nil, false
 	}
 	w.looked = w.Since
+	if hesitation > 0 {
+		w.Due = time.Now().Add(hesitation) // as the timer goes, whatever the router's clock
+		time.AfterFunc(hesitation, r.freed)
+	}
 	q.line.Join(&w.Waiter)
 	q.countIn(w, true)
 	q.waiters = append(q.waiters, w)
@@ -311,7 +334,7 @@ func (q *queue) ahead(m *fleet.Member, rank int) (tokens int, pairs int64) {
 }
 
 // await waits until w is given a worker, and returns the choice, which the caller
-// releases.
+// releases. With an error there is none, or what the error is about.
 func (r *Router) await(ctx context.Context, w *waiter) (*evaluation, *Error) {
 	select {
 	case <-w.done: // there was no need to wait

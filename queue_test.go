@@ -47,6 +47,9 @@ func newLane(t *testing.T, workers int, q kvsteer.QueueOptions, o ...kvsteer.Opt
 	if q.Fair.Starve == 0 {
 		q.Fair.Starve = -1 // a slow machine must not change the order
 	}
+	if q.Gather == 0 {
+		q.Gather = -1 // what is tested is who waits for a worker
+	}
 	o = append([]kvsteer.Option{kvsteer.WithQueue(q), kvsteer.WithPredictor(pace{})}, o...)
 	return &lane{t: t, router: plainWorkers(t, workers, o...), got: make(chan result, 100)}
 }

@@ -368,15 +368,8 @@ func (r *Router) choose(s *Selection, ev *evaluation, number int) (id uint64, wa
 		return 0, nil, r.nobody(s, ev)
 	}
 	if queues {
-		ready, delay := r.queue.ready(ev)
-		if !ready { // those that wait want other workers
-			w, ok := r.join(s, ev)
-			if !ok {
-				return 0, nil, saturated(delay, "too many requests wait for a worker")
-			}
-			w.delay = delay
-			r.dispatch()
-			return 0, w, nil
+		if w, err := r.line(s, ev); w != nil || err != nil {
+			return 0, w, err
 		}
 	}
 	if id = r.commit(s, ev, number); id == 0 {

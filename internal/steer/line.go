@@ -20,6 +20,9 @@ type Waiter struct {
 	Since time.Time
 	// Work is what its prefill is expected to take.
 	Work time.Duration
+	// Due is until when it waits for others that come at the same moment, see
+	// [Hesitation].
+	Due time.Time
 }
 
 // Line decides who of those that wait goes first. First a request whose tenant has

@@ -323,6 +323,8 @@ func (c *cluster) happen(e *event) error {
 		return c.restart(e.worker)
 	case user:
 		c.user()
+	case wake:
+		return c.bind()
 	}
 	return nil
 }

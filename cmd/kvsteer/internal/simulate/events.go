@@ -18,6 +18,7 @@ const (
 	crash               // a worker goes down
 	restart             // and comes back
 	user                // a user of the closed loop begins anew
+	wake                // the rule wants to look at those that wait
 )
 
 // event is something to come. Events of one instant happen in the order in which

@@ -14,6 +14,8 @@ type Late struct {
 	*Steer
 	// Hold is the predicted wait up to which a call is bound to a busy worker.
 	Hold time.Duration
+	// Gather bounds how long a call waits for others that come at the same moment.
+	Gather time.Duration
 
 	line    steer.Line
 	waiters map[*Job]*waiter
@@ -31,12 +33,15 @@ type waiter struct {
 	promise
 }
 
-// defaultAging is the router's.
-const defaultAging = 0.2
+// defaultAging and defaultGather are the router's.
+const (
+	defaultAging  = 0.2
+	defaultGather = 10 * time.Millisecond
+)
 
 // newLate makes r hold calls.
-func newLate(r *Steer, hold time.Duration, aging float64) *Late {
-	return &Late{Steer: r, Hold: hold, line: steer.Line{Aging: aging}, waiters: map[*Job]*waiter{}}
+func newLate(r *Steer, hold, gather time.Duration, aging float64) *Late {
+	return &Late{Steer: r, Hold: hold, Gather: gather, line: steer.Line{Aging: aging}, waiters: map[*Job]*waiter{}}
 }
 
 // lookahead is the router's bound of the waiting calls that are considered.
@@ -56,9 +61,12 @@ func (l *Late) Bind(s *State, waiting []*Job) (job, worker int) {
 	}
 	l.next(waiting, epoch.Add(s.Now))
 	l.promised = append(l.promised[:0], make([]promise, s.fleet())...)
-	for _, n := range l.order {
+	for place, n := range l.order {
 		j := waiting[n]
 		w := l.waiters[j]
+		if l.hesitates(waiting, place, epoch.Add(s.Now)) {
+			continue
+		}
 		i := l.choose(s, j, w)
 		if i < 0 {
 			continue
@@ -96,6 +104,17 @@ func (l *Late) next(waiting []*Job, now time.Time) {
 	}
 }
 
+// hesitates reports whether one in line still waits for others that may come before it.
+func (l *Late) hesitates(waiting []*Job, place int, now time.Time) bool {
+	return steer.Hesitates(now, &l.waiters[waiting[l.order[place]]].Waiter, func(yield func(*steer.Waiter) bool) {
+		for _, n := range l.order[place+1:] {
+			if !yield(&l.waiters[waiting[n]].Waiter) {
+				return
+			}
+		}
+	})
+}
+
 // join looks at a call that has just come. All that wait are before it: else those
 // that are too far back in the line to be looked at again would wait for a worker
 // that has too much to do already. It returns a worker that is free at once; if
@@ -107,17 +126,23 @@ func (l *Late) join(s *State, j *Job) int {
 	}
 	w := &waiter{Waiter: steer.Waiter{Tenant: j.Call.Tenant, Since: epoch.Add(s.Now)}}
 	i := l.choose(s, j, w)
-	switch {
-	case i < 0:
+	if i < 0 {
 		return -1
-	case l.free(s, w):
-		return i
+	}
+	hesitation := steer.Hesitation(w.Work, l.Gather)
+	switch {
+	case hesitation > 0:
+		w.Due = w.Since.Add(hesitation)
+		s.Wake(hesitation)
+		fallthrough
 	default:
 		w.wants = true
 		l.wanting[w.worker]++
 		l.waiters[j] = w
 		l.line.Join(&w.Waiter)
 		return -1
+	case l.free(s, w):
+		return i
 	}
 }
 

@@ -52,7 +52,7 @@ func newRule(name string, seed, which uint64) (Rule, error) {
 	case "kvsteer":
 		return variant(params, seed)
 	case "kvsteer-queue":
-		return newLate(NewSteer(seed), 0, defaultAging), nil
+		return newLate(NewSteer(seed), 0, defaultGather, defaultAging), nil
 	default:
 		return nil, fmt.Errorf("no rule %q; there are %s, %s",
 			name, strings.Join(ruleNames[:], ", "), strings.Join(moreRules[:], ", "))

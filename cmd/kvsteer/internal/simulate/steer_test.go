@@ -80,8 +80,10 @@ func TestProgress(t *testing.T) {
 // time to a call that has waited for long.
 func TestLate(t *testing.T) {
 	for params, want := range map[string][]int{
-		"queue=1+aging=0":  {500, 100, 200, 300},
-		"queue=1+aging=10": {500, 300, 100, 200},
+		"queue=1+gather=0+aging=0":  {500, 100, 200, 300},
+		"queue=1+gather=0+aging=10": {500, 300, 100, 200},
+		// The first two come at the same moment.
+		"queue=1+aging=0": {300, 100, 200, 500},
 	} {
 		rule, _ := withPace(t, params)
 		at := 0

@@ -23,13 +23,15 @@ type experiment struct {
 	// queue, if positive, holds calls in the router; hold is the predicted wait in
 	// seconds up to which one is bound to a busy worker all the same, aging the
 	// seconds of work that a second of waiting outweighs.
-	queue, hold, aging float64
+	// gather is for how many seconds at most one waits for others that come at the same
+	// moment.
+	queue, hold, gather, aging float64
 }
 
 func (x *experiment) parameters() map[string]*float64 {
 	return map[string]*float64{
 		"constant": &x.constant, "running": &x.running, "most": &x.most, "waiting": &x.waiting, "wanting": &x.wanting,
-		"progress": &x.progress, "answer": &x.answer, "oracle": &x.oracle, "queue": &x.queue, "hold": &x.hold, "aging": &x.aging,
+		"progress": &x.progress, "answer": &x.answer, "oracle": &x.oracle, "queue": &x.queue, "hold": &x.hold, "gather": &x.gather, "aging": &x.aging,
 	}
 }
 
@@ -42,7 +44,7 @@ func variant(params string, seed uint64) (Rule, error) {
 	o := steer.DefaultObjective()
 	x := &experiment{
 		constant: o.Constant, running: o.Running, most: o.MostRunning, waiting: o.Waiting, wanting: o.Wanting,
-		progress: 1, answer: 1, aging: defaultAging,
+		progress: 1, answer: 1, aging: defaultAging, gather: defaultGather.Seconds(),
 	}
 	known := x.parameters()
 	for p := range strings.SplitSeq(params, "+") {
@@ -60,7 +62,8 @@ func variant(params string, seed uint64) (Rule, error) {
 	}
 	r.Truth = x.oracle > 0
 	if x.queue > 0 {
-		return newLate(r, time.Duration(x.hold*float64(time.Second)), x.aging), nil
+		seconds := func(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
+		return newLate(r, seconds(x.hold), seconds(x.gather), x.aging), nil
 	}
 	return r, nil
 }

@@ -89,6 +89,11 @@ func (s *State) worker(i int) *View {
 // fleet is how many workers there are.
 func (s *State) fleet() int { return len(s.cluster.views) }
 
+// Wake has a [Binder] asked again after some time.
+func (s *State) Wake(after time.Duration) {
+	s.cluster.agenda.plan(event{at: s.Now + after, kind: wake})
+}
+
 // Relays reports whether the call may be served by two workers. The last of several
 // attempts depends on one only.
 func (s *State) Relays() bool { return s.Attempt < maxAttempts }
