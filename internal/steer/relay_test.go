@@ -80,6 +80,11 @@ func TestRelayWhereItPays(t *testing.T) {
 			require.Equal(t, time.Duration(c.ttft)*time.Millisecond, got.PredictedTTFT)
 			require.Equal(t, c.todo, r.Features[0].Uncached)
 			require.Greater(t, got.PredictedP90, got.PredictedTTFT)
+			if c.on != "" { // each leg is late by as much as it takes, rarely both
+				own := float64(30+c.todo) * float64(time.Millisecond)
+				late := math.Hypot(float64(r.Relay.By.PredictedTTFT), own)
+				require.InDelta(t, late, float64(got.PredictedP90-got.PredictedTTFT), float64(time.Microsecond))
+			}
 			require.Equal(t, got.PredictedTTFT+time.Second, got.PredictedE2E)
 			require.Len(t, r.Features, 2)
 			require.Len(t, r.Predictions, 2)
