@@ -69,7 +69,8 @@ func (o *QueueOptions) fill() {
 // together. Of those that wait the lowest Priority goes first, then the tenant that has
 // had least, then the shortest prefill, with ageing; see [FairOptions] for how tenants
 // share, and for what bounds the wait of one that is always overtaken. The time that a
-// request waits is bounded by its context and by QueueOptions. It is off by default: without it engines queue, first come first served.
+// request waits is bounded by its context and by QueueOptions. It is off by default:
+// without it engines queue, first come first served.
 //
 // Second attempts, and requests that carry no prompt, do not wait.
 func WithQueue(q QueueOptions) Option {

@@ -124,8 +124,8 @@ func (r *Router) Close() error {
 // must be ended by Done or Abort. The error is an *Error.
 //
 // Select blocks only while an engine is asked for token ids, which has a
-// deadline of its own, and, with [WithQueue], while workers are busy; ctx bounds
-// the whole.
+// deadline of its own, and, with [WithQueue], while workers are busy and some
+// milliseconds for others to come; ctx bounds the whole.
 func (r *Router) Select(ctx context.Context, req *Request) (*Selection, error) {
 	s, err := r.prepare(ctx, req)
 	if err != nil {

@@ -59,12 +59,12 @@ kvsteer:NAME=VALUE+NAME=VALUE tries out others: constant, running, most, waiting
 wanting are the weights of a request's own prefill as a cost to others
 (docs/routing.md); progress=0 counts work ahead as a whole until it is done; answer=0
 leaves out how long the request's own answer takes; oracle=1 predicts by the engines'
-true state; queue=1 holds requests in the router while workers are busy, with hold and
-aging in seconds. random, round-robin,
-least-requests, power-of-two, session-hash, sglang, llm-d and dynamo are what others
-do, with the same knowledge of caches and load. lowest-ttft sees the engines' true
-state. bound is no router: one cache and one queue for all workers, the shortest
-prompt first; bound-fifo is the same, first come first served.
+true state; queue=1 holds requests in the router while workers are busy, with hold,
+gather and aging in seconds. random, round-robin, least-requests, power-of-two,
+session-hash, sglang, llm-d and dynamo are what others do, with the same knowledge of
+caches and load. lowest-ttft sees the engines' true state. bound is no router: one
+cache and one queue for all workers, the shortest prompt first; bound-fifo is the
+same, first come first served.
 
 A fleet file lists workers, equal ones with a count; all fields can be left out:
 

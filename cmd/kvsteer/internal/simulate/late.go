@@ -130,20 +130,18 @@ func (l *Late) join(s *State, j *Job) int {
 		return -1
 	}
 	hesitation := steer.Hesitation(w.Work, l.Gather)
-	switch {
-	case hesitation > 0:
-		w.Due = w.Since.Add(hesitation)
-		s.Wake(hesitation)
-		fallthrough
-	default:
-		w.wants = true
-		l.wanting[w.worker]++
-		l.waiters[j] = w
-		l.line.Join(&w.Waiter)
-		return -1
-	case l.free(s, w):
+	if hesitation == 0 && l.free(s, w) {
 		return i
 	}
+	if hesitation > 0 {
+		w.Due = w.Since.Add(hesitation)
+		s.Wake(hesitation)
+	}
+	w.wants = true
+	l.wanting[w.worker]++
+	l.waiters[j] = w
+	l.line.Join(&w.Waiter)
+	return -1
 }
 
 // choose evaluates a call, keeps in w what it came to, and returns the worker that

@@ -31,7 +31,8 @@ type experiment struct {
 func (x *experiment) parameters() map[string]*float64 {
 	return map[string]*float64{
 		"constant": &x.constant, "running": &x.running, "most": &x.most, "waiting": &x.waiting, "wanting": &x.wanting,
-		"progress": &x.progress, "answer": &x.answer, "oracle": &x.oracle, "queue": &x.queue, "hold": &x.hold, "gather": &x.gather, "aging": &x.aging,
+		"progress": &x.progress, "answer": &x.answer, "oracle": &x.oracle,
+		"queue": &x.queue, "hold": &x.hold, "gather": &x.gather, "aging": &x.aging,
 	}
 }
 
