@@ -102,6 +102,9 @@ func limited(no *quota.Error, err error) *Error {
 	return e
 }
 
+// maxChoices is the most answers that a request is taken to want; OpenAI's API allows 128.
+const maxChoices = 1 << 10
+
 // asked is the most that a request lets an answer be, 0 if it says nothing, and how many
 // answers it wants.
 func asked(p *parsed) (limit int64, choices int) {
@@ -113,8 +116,10 @@ func asked(p *parsed) (limit int64, choices int) {
 	}
 	choices = 1
 	if p.api == ChatCompletions || p.api == Completions {
-		if n, ok := number(p.object.Value("n")); ok && n > 1 {
-			choices = int(min(n, 1<<10))
+		for _, key := range []string{"n", "best_of"} {
+			if n, ok := number(p.object.Value(key)); ok {
+				choices = max(choices, int(min(n, maxChoices)))
+			}
 		}
 	}
 	return limit, choices

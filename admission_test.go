@@ -359,3 +359,38 @@ func TestBudgets(t *testing.T) {
 	}
 	m.balanced()
 }
+
+// What is reserved is sane, whatever a client says of the length of its answers.
+func TestEstimates(t *testing.T) {
+	t.Parallel()
+	m := newMetered(t, nil, kvsteer.TenancyOptions{}, worker{serve: prompts(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest) // nothing is learned from that
+	})})
+	for _, c := range []struct {
+		path, fields string
+		want         int64
+	}{
+		{"/v1/chat/completions", ``, 512},
+		{"/v1/chat/completions", `,"max_tokens":999999999`, 512},
+		{"/v1/chat/completions", `,"max_tokens":999999999999999999999999`, 512},
+		{"/v1/chat/completions", `,"max_tokens":-5`, 512},
+		{"/v1/chat/completions", `,"max_tokens":"7"`, 512},
+		{"/v1/chat/completions", `,"max_tokens":null`, 512},
+		{"/v1/chat/completions", `,"max_tokens":7`, 7},
+		{"/v1/chat/completions", `,"max_tokens":1,"max_completion_tokens":100000`, 512},
+		{"/v1/chat/completions", `,"max_tokens":100000,"max_completion_tokens":3`, 3},
+		{"/v1/chat/completions", `,"n":8`, 8 * 512},
+		{"/v1/chat/completions", `,"n":8,"max_tokens":2`, 16},
+		{"/v1/chat/completions", `,"n":1000000`, 128 * 512},
+		{"/v1/chat/completions", `,"n":-1`, 512},
+		{"/v1/completions", `,"prompt":"x","n":2,"best_of":3`, 3 * 512},
+		{"/v1/messages", `,"n":8,"max_tokens":9`, 9},
+		{"/v1/responses", `,"max_output_tokens":11`, 11},
+		{"/v1/embeddings", `,"max_tokens":9`, 0},
+	} {
+		m.as("a", c.path, `{"model":"m","messages":[{"role":"user","content":"x"}],"input":"x"`+c.fields+`}`)
+		all := m.book.take()
+		require.NotEmpty(t, all, "%s %s", c.path, c.fields)
+		assert.Equal(t, c.want, all[0].Output, "%s %s", c.path, c.fields)
+	}
+}

@@ -103,7 +103,10 @@ func (p *Placement) book() (refused *Error) {
 func (p *Placement) Target() Target {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return Target{Worker: p.member.Name(), Instance: p.member.ID(), URL: p.member.URL(), Remove: spent(p.asked.account.identity)}
+	return Target{
+		Worker: p.member.Name(), Instance: p.member.ID(), URL: p.member.URL(),
+		Remove: p.router.opts.withheld(p.asked.account.identity),
+	}
 }
 
 // Body returns the bytes to send: those of [Forward], but for what keeps tenants apart (see

@@ -139,7 +139,7 @@ func (s *Selection) Target() Target {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.attempt.target
-	t.Remove = spent(s.account.identity)
+	t.Remove = s.router.opts.withheld(s.account.identity)
 	return t
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
@@ -27,6 +28,12 @@ type TenancyOptions struct {
 	// RefuseAnonymous refuses, with a [CodeUnauthenticated], requests that nobody has
 	// verified: neither Identify, nor the gateway by Request.Identity or Request.Tenant.
 	RefuseAnonymous bool
+	// PassCredentials passes Authorization, X-Api-Key and Api-Key on to workers where they
+	// were no proof of the request's sender. By default, if there is an Identify, no worker
+	// is sent these, nor headers that Identify would have believed of others: what clients
+	// show the gateway is for the gateway. A worker that wants a key is given one by
+	// TransportOptions.Base.
+	PassCredentials bool
 
 	// Limits let requests through, or refuse them with a [CodeLimited]. They are asked
 	// when the prompt's length is known and before a worker is chosen.
@@ -49,6 +56,9 @@ type TenancyOptions struct {
 	// ClientSalts lets clients divide their own tenant's cache further, by the salts that
 	// they send. Without a Salter these are passed on as they are in any case.
 	ClientSalts bool
+
+	// private are headers that are never passed on.
+	private []string
 }
 
 // Limits is who may be served now: a [quota.Limiter], or that of package redis. The error
@@ -75,6 +85,13 @@ func WithTenancy(t TenancyOptions) Option {
 	return optionFunc(func(o *options) {
 		if t.Outputs == nil {
 			t.Outputs = new(quota.Outputs)
+		}
+		t.private = nil
+		if h, ok := t.Identify.(interface{ Headers() []string }); ok {
+			t.private = h.Headers()
+		}
+		if t.Identify != nil && !t.PassCredentials {
+			t.private = append(t.private, "Authorization", "X-Api-Key", "Api-Key")
 		}
 		o.tenancy = &t
 	})
@@ -243,11 +260,20 @@ func (q *Request) came(req *http.Request) {
 	q.Remote, _ = netip.ParseAddrPort(req.RemoteAddr)
 }
 
-// spent are the headers that the proof of a request's sender was in: no worker is to see a
-// key.
-func spent(id *tenancy.Identity) []string {
-	if id == nil {
-		return nil
+// withheld are the headers of a request that no worker is to see: what proves, or would
+// prove, whom it comes from.
+func (o *options) withheld(id *tenancy.Identity) []string {
+	var private []string
+	if o.tenancy != nil {
+		private = o.tenancy.private
 	}
-	return id.Spent
+	if id == nil {
+		return private
+	}
+	for _, name := range id.Spent {
+		if !slices.Contains(private, name) {
+			return slices.Concat(private, id.Spent)
+		}
+	}
+	return private
 }

@@ -35,6 +35,9 @@ func (n names) Resolve(_ context.Context, p *tenancy.Presented) (*tenancy.Identi
 	return id, nil
 }
 
+// Headers are those that no worker is to see.
+func (names) Headers() []string { return []string{"X-Test-Key", "X-Test-Tenant"} }
+
 func testIdentities() names {
 	return names{
 		"a": {Org: "acme", Team: "blue", Tenant: "alice", Key: "k1", Class: "gold", Priority: 3, By: "test", Spent: []string{"X-Test-Key"}},
@@ -56,6 +59,9 @@ func (r *rig) send(key, method, path, body string) answer {
 	req.Header.Set("Content-Type", "application/json")
 	if key != "" {
 		req.Header.Set("X-Test-Key", key)
+	}
+	for _, name := range []string{"X-Test-Tenant", "Authorization", "X-Api-Key", "Api-Key"} {
+		req.Header.Set(name, "Bearer of another's")
 	}
 	resp, err := r.gateway.Client().Do(req)
 	require.NoError(r.t, err)
@@ -112,6 +118,10 @@ func TestIdentity(t *testing.T) {
 
 	for _, key := range []string{"", "forged"} {
 		require.Equal(t, http.StatusOK, r.as(key, "/v1/chat/completions", body).status)
+		_, h = at.last(t)
+		for _, name := range []string{"X-Test-Key", "X-Test-Tenant", "Authorization", "X-Api-Key", "Api-Key"} {
+			assert.NotContains(t, h, name, "nor what was none")
+		}
 		d = r.observed.lastOutcome(t).Decision
 		assert.Equal(t, []string{"", "", ""}, []string{d.VerifiedBy, d.Request.Tenant, d.Request.QoS}, "anonymous")
 	}

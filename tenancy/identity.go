@@ -100,6 +100,17 @@ func (e *UnverifiedError) Unwrap() error { return e.Err }
 // has the last word.
 type Chain []Resolver
 
+// Headers are the names of the headers that its Resolvers read, of those that say so by a
+// method of this name, as [Peers] does.
+func (c Chain) Headers() (names []string) {
+	for _, r := range c {
+		if h, ok := r.(interface{ Headers() []string }); ok {
+			names = append(names, h.Headers()...)
+		}
+	}
+	return names
+}
+
 // Resolve implements [Resolver].
 func (c Chain) Resolve(ctx context.Context, p *Presented) (*Identity, error) {
 	for _, r := range c {
