@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes sure that what the tests need besides Go is there: a C compiler (the race
 # detector and the cgo modules), libzmq with its pkg-config file (kvcache/zmq), dnsmasq,
-# a Redis server (tenancy/redis).
+# a Redis server (tenancy/redis), a PostgreSQL server (tenancy/ledger/sqlledger).
 # Installs what is missing where apt-get may be used; says what to install elsewhere.
 set -eu
 cd "$(dirname "$0")/.."
@@ -13,6 +13,8 @@ command -v pkg-config >/dev/null 2>&1 || missing="$missing pkg-config"
 pkg-config --exists libzmq 2>/dev/null || missing="$missing libzmq3-dev"
 # A real Redis for tenancy/redis, whose tests start it themselves and fail without it.
 command -v redis-server >/dev/null 2>&1 || missing="$missing redis-server"
+# A real PostgreSQL, likewise. Debian keeps its programs out of PATH.
+command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing="$missing postgresql"
 # A real name server for fleet/dns; where it is none of Debian's, that test is skipped.
 if command -v apt-get >/dev/null 2>&1; then
 	command -v dnsmasq >/dev/null 2>&1 || [ -x /usr/sbin/dnsmasq ] || missing="$missing dnsmasq-base"
@@ -30,10 +32,10 @@ hftok() {
 
 by_hand() {
 	cat >&2 <<EOF
-The tests need more than Go: a C compiler, pkg-config, libzmq and redis-server ($1).
-  Debian, Ubuntu:  apt-get install gcc libc6-dev pkg-config libzmq3-dev dnsmasq-base redis-server
-  Fedora:          dnf install gcc pkgconf-pkg-config zeromq-devel redis
-  macOS:           xcode-select --install; brew install pkg-config zeromq redis
+The tests need more than Go: a C compiler, pkg-config, libzmq, redis-server and PostgreSQL ($1).
+  Debian, Ubuntu:  apt-get install gcc libc6-dev pkg-config libzmq3-dev dnsmasq-base redis-server postgresql
+  Fedora:          dnf install gcc pkgconf-pkg-config zeromq-devel redis postgresql-server
+  macOS:           xcode-select --install; brew install pkg-config zeromq redis postgresql
 Without them 'make test-root' still tests the library itself, which is pure Go.
 EOF
 	exit 1
