@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"syscall"
@@ -84,7 +85,11 @@ func (s *server) start() {
 	s.t.Helper()
 	deadline := time.Now().Add(soon)
 	for {
-		cmd := exec.Command(filepath.Join(s.bin, "postgres"), "-D", s.dir+"/data", "-k", s.dir, "-h", "")
+		args := []string{"-D", s.dir + "/data", "-k", s.dir, "-h", ""}
+		if runtime.GOOS == "linux" { // after a kill a server flushes its files one by one, which takes seconds
+			args = append(args, "-c", "recovery_init_sync_method=syncfs")
+		}
+		cmd := exec.Command(filepath.Join(s.bin, "postgres"), args...)
 		cmd.SysProcAttr, cmd.Dir = s.attr, s.dir
 		var log bytes.Buffer
 		cmd.Stderr = &log

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -111,7 +112,9 @@ func isReadAsFilesAre(t *testing.T, s *sqlledger.Store) {
 		r.Tenant = []string{"a", "b", "c"}[rng.IntN(3)]
 		r.Model = []string{"x", "y"}[rng.IntN(2)]
 		all = append(all, r)
-		require.NoError(t, s.Write(t.Context(), []ledger.Record{r}))
+	}
+	for batch := range slices.Chunk(all, 7) {
+		require.NoError(t, s.Write(t.Context(), batch))
 	}
 	for _, q := range []usage.Query{
 		{},
