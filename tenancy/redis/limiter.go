@@ -121,8 +121,8 @@ func (l *Limiter) Admit(ctx context.Context, d *quota.Demand) (quota.Hold, error
 		switch {
 		case err != nil:
 			l.forget(h) // it may have been done, or be so still
-			if ctx.Err() != nil {
-				return nil, ctx.Err()
+			if over := ended(ctx); over != nil {
+				return nil, over
 			}
 			if transient(err) { // else it is about these buckets only
 				l.failed(err)
@@ -146,6 +146,15 @@ func (l *Limiter) Admit(ctx context.Context, d *quota.Demand) (quota.Hold, error
 			return l.without(ctx, d, errors.New("quota/redis: the session could not be begun: "+r.status))
 		}
 	}
+}
+
+// ended is ctx's error, also if its deadline has passed and it doesn't know yet: a
+// connection's deadline, which is the same, may be noticed first.
+func ended(ctx context.Context) error {
+	if at, ok := ctx.Deadline(); ok && !time.Now().Before(at) {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
 }
 
 func (l *Limiter) admit(ctx context.Context, h *hold) (reply, error) {
