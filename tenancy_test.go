@@ -177,7 +177,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	assert.Equal(t, http.StatusOK, r.as("a", "/v1/chat/completions", chatBody("hi", false)).status)
 }
 
-func testSalter(t *testing.T) *salt.Salter {
+func testSalter(t testing.TB) *salt.Salter {
 	t.Helper()
 	s, err := salt.New(salt.Key{ID: "1", Secret: []byte(strings.Repeat("k", 32))})
 	require.NoError(t, err)
