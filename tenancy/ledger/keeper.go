@@ -23,6 +23,8 @@ type keeper struct {
 	from    stretch // of the spool, if spooled
 	spooled bool
 	busy    bool // it is with the sink
+	// moving is on its way to the spool, which has failed to take it.
+	moving []Record
 	// retry is when to give it again, and backoff how long to wait the next time.
 	retry   *time.Timer
 	backoff time.Duration
@@ -117,7 +119,7 @@ func (k *keeper) empty() bool {
 	}
 	k.ledger.mu.Lock()
 	defer k.ledger.mu.Unlock()
-	return len(k.ledger.queue) == 0
+	return k.ledger.queue.n == 0 && len(k.moving) == 0
 }
 
 // give gives the sink something to write if it has nothing: the batch that failed, then
@@ -154,19 +156,15 @@ func (k *keeper) take() bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := min(len(l.queue), l.opts.Batch)
-	k.batch, k.spooled = append(k.batch[:0], l.queue[:n]...), false
-	l.pop(n)
-	l.inHand = n
-	return n > 0
-}
-
-// pop takes the oldest from the queue; mu is held.
-func (l *Ledger) pop(n int) {
-	clear(l.queue[:n])
-	if l.queue = l.queue[n:]; len(l.queue) == 0 {
-		l.queue = nil // a long one is not needed for long
+	if len(k.moving) > 0 { // they are older than those in the queue
+		n := min(len(k.moving), l.opts.Batch)
+		k.batch, k.moving = append(k.batch[:0], k.moving[:n]...), k.moving[n:]
+	} else {
+		k.batch = l.queue.pop(k.batch[:0], l.opts.Batch)
+		l.inHand += len(k.batch)
 	}
+	k.spooled = false
+	return len(k.batch) > 0
 }
 
 // answered is called with what the sink made of the batch.
@@ -199,7 +197,7 @@ func (k *keeper) answered(err error) {
 		n := len(k.batch)
 		l.mu.Lock()
 		l.stats.Durable += uint64(n)
-		l.inHand = 0
+		l.inHand -= n
 		l.advance(n)
 		l.mu.Unlock()
 		l.release(n)
@@ -247,34 +245,29 @@ func (k *keeper) store() {
 	}
 	for !k.cantWrite {
 		l.mu.Lock()
-		n := len(l.queue)
-		chunk := l.queue[:min(n, spoolChunk)]
+		if len(k.moving) == 0 && 2*l.queue.n >= l.opts.Buffer {
+			k.moving = l.queue.pop(k.moving[:0], spoolChunk)
+			l.inHand += len(k.moving)
+		}
 		l.mu.Unlock()
-		if n == 0 || 2*n < l.opts.Buffer {
+		if len(k.moving) == 0 {
 			return
 		}
-		if err := k.spill(chunk); err != nil {
+		if err := k.spool.add(k.moving); err != nil {
 			k.cantWrite = true
 			k.jam(fmt.Errorf("ledger: writing the spool: %w", err))
 			return
 		}
+		k.jammed = false
+		n := len(k.moving)
+		l.mu.Lock()
+		l.inHand -= n
+		l.stats.Spooled = k.spool.count
+		l.mu.Unlock()
+		l.release(n)
+		clear(k.moving)
+		k.moving = k.moving[:0]
 	}
-}
-
-// spill moves the oldest of the queue to the spool.
-// Nobody else takes from the queue, so that the chunk can be read without the lock.
-func (k *keeper) spill(chunk []Record) error {
-	if err := k.spool.add(chunk); err != nil {
-		return err
-	}
-	k.jammed = false
-	l, n := k.ledger, len(chunk)
-	l.mu.Lock()
-	l.pop(n)
-	l.stats.Spooled = k.spool.count
-	l.mu.Unlock()
-	l.release(n)
-	return nil
 }
 
 // jam is called when the spool has failed.
@@ -316,10 +309,10 @@ func (k *keeper) giveUp() {
 		}
 	}
 	l.mu.Lock()
-	rest := l.queue
+	rest := l.queue.pop(slices.Clone(k.moving), l.queue.n)
 	l.mu.Unlock()
 	if len(k.batch) > 0 && !k.spooled {
-		rest = append(slices.Clip(k.batch), rest...)
+		rest = slices.Concat(k.batch, rest)
 	}
 	var err error
 	if k.spool != nil {
@@ -345,7 +338,7 @@ func (k *keeper) giveUp() {
 	}
 	l.mu.Lock()
 	l.gone += uint64(len(rest))
-	l.queue, l.inHand = nil, 0
+	l.inHand = 0
 	if k.spool != nil {
 		l.stats.Spooled = k.spool.count
 		l.left = uint64(k.spool.count - k.spool.old)

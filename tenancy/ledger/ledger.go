@@ -32,7 +32,7 @@ type Ledger struct {
 	mu     sync.Mutex
 	closed bool
 	// queue is what was taken and is neither with the sink nor in the spool, oldest first.
-	queue []Record
+	queue fifo
 	stats Stats
 	// through is how many of the records taken are acknowledged or lost.
 	through uint64
@@ -118,7 +118,7 @@ func (l *Ledger) append(r *Record) error {
 		<-l.slots
 		return ErrClosed
 	}
-	l.queue = append(l.queue, taken)
+	l.queue.push(&taken)
 	l.stats.Appended++
 	l.mu.Unlock()
 	l.signal()
@@ -231,7 +231,7 @@ func (l *Ledger) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.stats
-	s.Waiting = len(l.queue) + l.inHand
+	s.Waiting = l.queue.n + l.inHand
 	return s
 }
 
