@@ -289,3 +289,34 @@ func TestOptionsThatCannotBe(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+// needed are the commands that a user of Redis's must be allowed, on keys {Prefix}*.
+const needed = "+eval +evalsha +time +get +set +del +exists +hset +hget +hexists +hdel +zscore +zadd +zrem +zremrangebyscore +pexpireat"
+
+// The router's user needs no more of Redis than docs say.
+func TestUserOfRedis(t *testing.T) {
+	s := newServer(t)
+	admin := s.client(t)
+	defer admin.Close()
+	ctx := context.Background()
+	args := []any{"acl", "setuser", "router", "on", ">secret", "~{kvsteer}*", "-@all"}
+	for command := range strings.FieldsSeq(needed) {
+		args = append(args, command)
+	}
+	require.NoError(t, admin.Do(ctx, args...).Err())
+	c := goredis.NewClient(&goredis.Options{
+		Network: "unix", Addr: s.socket, Username: "router", Password: "secret", ContextTimeoutEnabled: true, DisableIdentity: true,
+	})
+	defer c.Close()
+	l := s.limiter(t, Options{Client: c, Rules: hourly(2), Lease: time.Second})
+	n, holds, err := take(t, l, 5)
+	require.Equal(t, 2, n)
+	require.NotNil(t, refusal(t, err))
+	for _, h := range holds {
+		require.True(t, h.Refund())
+	}
+	l.settled(t)
+	l.renewOne(ctx, l.session.Load())
+	require.NoError(t, l.Close(ctx))
+	require.Zero(t, l.Stats().Failed+l.Stats().Without)
+}
