@@ -91,7 +91,7 @@ func killed(t *testing.T, env ...string) (acknowledged []string) {
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	stuck := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() })
+	stuck := time.AfterFunc(5*time.Minute, func() { _ = cmd.Process.Kill() })
 	defer stuck.Stop()
 	most := 1 + rand.IntN(1500)
 	in := bufio.NewReader(stdout)
