@@ -31,7 +31,7 @@ func (c cluster) set(workers []fleet.Worker) error {
 	c.mu.Lock()
 	var gone []string
 	for key, u := range c.objects {
-		if !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Name == u.GetName() }) {
+		if strings.HasPrefix(key, "pods/") && !slices.ContainsFunc(pods, func(p *corev1.Pod) bool { return p.Name == u.GetName() }) {
 			gone = append(gone, key)
 		}
 	}

@@ -1,6 +1,7 @@
 package kubernetes_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvsteer/kvsteer/fleet"
-	"github.com/kvsteer/kvsteer/fleet/fleettest"
+	"github.com/kvsteer/kvsteer/fleet/kubernetes"
 )
 
 // What was deleted, replaced and added while nobody watched is found out, and until
@@ -98,31 +99,28 @@ func TestFleetErrSaysThatTheServerIsAway(t *testing.T) {
 	waitFor(t, "no Err", func() bool { return f.Err() == nil })
 }
 
-func TestSuite(t *testing.T) {
-	fleettest.TestDiscoverer(t, fleettest.DiscovererHarness{
-		New: func(t *testing.T, workers []fleet.Worker) fleettest.DiscovererSource {
-			t.Helper()
-			s := newAPIServer(t)
-			d := podsOf(t, s)
-			d.Ports = nil
-			if strings.Contains(t.Name(), "outage") { // some of which never answer
-				d.Options.Timeout = 2 * time.Second
+// A list of another kind, as of something that answers in the API server's place, removes
+// nobody.
+func TestListsOfAnotherKind(t *testing.T) {
+	s := newAPIServer(t)
+	c, objects := s.clients(t)
+	s.put("pods", newPod("a", "u1", "10.0.0.1"))
+	s.put("gateway-inferencepools", object(t, 1, strings.ReplaceAll(poolText, "APP", "vllm")))
+	d := &kubernetes.Pool{Client: c, Objects: objects, Namespace: ns, Name: "pool"}
+	r := start(t, d)
+	r.wants(t, "inference/a@u1.0=http://10.0.0.1:8000")
+	s.turn(faultKind)
+	var wrong *kubernetes.KindError
+	waitFor(t, "it is told", func() bool {
+		for _, err := range r.errors() {
+			if errors.As(err, &wrong) {
+				return true
 			}
-			c := cluster{s}
-			require.NoError(t, c.set(workers))
-			fault := func(name string) fleettest.DiscovererFault {
-				return fleettest.DiscovererFault{Turn: func(on bool) error {
-					if s.turn(""); on {
-						s.turn(name)
-					}
-					return nil
-				}}
-			}
-			return fleettest.DiscovererSource{Discoverer: d, Set: c.set, Faults: map[string]fleettest.DiscovererFault{
-				"down": fault(faultDown), "silent": fault(faultSilent), "error": fault(faultError),
-				"garbage": fault(faultGarbage), "denied": fault(faultDenied),
-			}}
-		},
-		Want: wantOfCluster,
+		}
+		return false
 	})
+	require.Equal(t, &kubernetes.KindError{Got: "ConfigMapList", Want: "InferencePoolList"}, wrong)
+	for _, list := range r.all() {
+		require.NotEmpty(t, list)
+	}
 }

@@ -22,8 +22,10 @@ type reader struct {
 	// what says in errors what is read, such as "pods in namespace inference".
 	what    string
 	example runtime.Object
-	list    func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
-	watch   func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
+	// kind is theirs, where client-go does not see to it; else "".
+	kind  string
+	list  func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
+	watch func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 	// labels and fields narrow it.
 	labels, fields string
 	timeout        time.Duration
@@ -50,6 +52,15 @@ func (*reader) IsWatchListSemanticsUnSupported() bool { return true }
 // errSilent: the API server took the request and gave no answer.
 var errSilent = errors.New("no answer within the timeout; is the API server overloaded, or something between?")
 
+// KindError says that the API server, or what answers for it, listed objects of another
+// kind than was asked for. What it listed is ignored, and the last list stays.
+type KindError struct{ Got, Want string }
+
+// Error implements error.
+func (e *KindError) Error() string {
+	return fmt.Sprintf("the answer is a %q and not a %q; does something else answer for the API server?", e.Got, e.Want)
+}
+
 // errNoList: what came is not what an API server answers with.
 var errNoList = errors.New("the answer is no list, for it has no resourceVersion; does something else answer for the API server?")
 
@@ -71,10 +82,15 @@ func (r *reader) ListWithContext(ctx context.Context, opts metav1.ListOptions) (
 	if m, err := meta.ListAccessor(list); err != nil || m.GetResourceVersion() == "" {
 		return nil, r.fail(ctx, "list", errNoList, nil)
 	}
+	// Of custom resources it takes a list of any kind.
+	if got := list.GetObjectKind().GroupVersionKind().Kind; r.kind != "" && got != r.kind+"List" {
+		return nil, r.fail(ctx, "list", &KindError{Got: got, Want: r.kind + "List"}, nil)
+	}
 	return list, nil
 }
 
-// WatchWithContext implements [cache.WatcherWithContext].
+// WatchWithContext implements [cache.WatcherWithContext]. Where connections are cut without
+// an answer, client-go asks ten times more, a second apart, before it says so.
 func (r *reader) WatchWithContext(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	opts.LabelSelector, opts.FieldSelector = r.labels, r.fields
 	limited, cancel := context.WithCancelCause(ctx)

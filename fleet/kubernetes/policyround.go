@@ -77,7 +77,7 @@ func (r *policyRound) gather(s *session) bool {
 		}
 		for _, ns := range orAll(r.opts.Namespaces) {
 			m := s.need(kind+"/"+ns, func() *mirror {
-				return s.mirror(objectReader(r.opts.Client, Resource(GroupVersion, kind), ns, "", selector), s.onChange())
+				return s.mirror(objectReader(r.opts.Client, Resource(GroupVersion, kind), kind, ns, "", selector), s.onChange())
 			})
 			if !m.synced.Load() {
 				ready = false

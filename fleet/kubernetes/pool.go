@@ -73,7 +73,7 @@ func (d *Pool) Discover(ctx context.Context, set func([]fleet.Worker) error) err
 	status := statusWriter{Client: d.Objects, Timeout: d.Options.timeout()}
 	return discover(ctx, &d.Options, past.told, set, func(s *session) ([]found, bool, error) {
 		m := s.need("pool", func() *mirror {
-			return s.mirror(objectReader(d.Objects, resource, d.Namespace, d.Name, ""), s.onChange())
+			return s.mirror(objectReader(d.Objects, resource, KindPool, d.Namespace, d.Name, ""), s.onChange())
 		})
 		if !m.synced.Load() {
 			return nil, false, nil

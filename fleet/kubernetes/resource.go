@@ -25,10 +25,10 @@ func Resource(gv schema.GroupVersion, kind string) schema.GroupVersionResource {
 }
 
 // objectReader reads custom resources of one kind.
-func objectReader(client dynamic.Interface, resource schema.GroupVersionResource, ns, name, selector string) *reader {
+func objectReader(client dynamic.Interface, resource schema.GroupVersionResource, kind, ns, name, selector string) *reader {
 	api := client.Resource(resource).Namespace(ns)
 	r := &reader{
-		what: resource.GroupResource().String() + inNamespace(ns), example: &unstructured.Unstructured{}, labels: selector,
+		what: resource.GroupResource().String() + inNamespace(ns), example: &unstructured.Unstructured{}, kind: kind, labels: selector,
 		list: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return api.List(ctx, opts) },
 		watch: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 			return api.Watch(ctx, opts)

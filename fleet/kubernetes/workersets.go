@@ -80,7 +80,7 @@ func (d *setRound) build(s *session) ([]found, bool, error) {
 	var sets []*unstructured.Unstructured
 	for _, ns := range orAll(d.Namespaces) {
 		m := s.need("sets/"+ns, func() *mirror {
-			return s.mirror(objectReader(d.Objects, Resource(GroupVersion, KindWorkerSet), ns, "", d.Selector), s.onChange())
+			return s.mirror(objectReader(d.Objects, Resource(GroupVersion, KindWorkerSet), KindWorkerSet, ns, "", d.Selector), s.onChange())
 		})
 		if !m.synced.Load() {
 			return nil, false, nil
