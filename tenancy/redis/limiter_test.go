@@ -88,14 +88,14 @@ func TestMaxAge(t *testing.T) {
 // Leases are renewed for as long as requests run.
 func TestLeasesAreRenewed(t *testing.T) {
 	s := newServer(t)
-	l := s.limiter(t, Options{Rules: running(2), Lease: time.Second})
-	other := s.limiter(t, Options{Rules: running(2), Lease: time.Second})
+	l := s.limiter(t, Options{Rules: running(2), Lease: 5 * time.Second})
+	other := s.limiter(t, Options{Rules: running(2), Lease: 5 * time.Second})
 	h, err := l.Admit(context.Background(), &quota.Demand{Tenant: "t"})
 	require.NoError(t, err)
 	first := s.client(t).ZScore(context.Background(), "{kvsteer}live", l.session.Load().id).Val()
-	require.Eventually(t, func() bool { // three leases later
+	require.Eventually(t, func() bool { // past the first one's end
 		now := s.client(t).ZScore(context.Background(), "{kvsteer}live", l.session.Load().id).Val()
-		return now > first+3e6
+		return now > first+6e6
 	}, longEnough, 10*time.Millisecond)
 	_, holds, err := take(t, other, 2)
 	require.Len(t, holds, 1)
