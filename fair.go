@@ -66,7 +66,7 @@ func (q *queue) makeRoom(newcomer *waiter) bool {
 
 // charge counts the work of a request that was booked at once. The caller holds pickMu.
 func (q *queue) charge(s *Selection, work time.Duration, now time.Time) {
-	s.charged = work
+	s.charged, s.chargedAt = work, now
 	q.line.Charge(s.parsed.hints.account(), s.weight, work, now)
 }
 
@@ -80,7 +80,13 @@ type dues struct {
 type due struct {
 	tenant string
 	weight float64
-	work   time.Duration
+	// more is what the prefill took beyond what was charged for it at the time at: it
+	// counts as from then, or giving back what was charged long ago would wipe out what
+	// the tenant has had since.
+	more time.Duration
+	at   time.Time
+	// generated is the work at the answer, which counts as of now.
+	generated time.Duration
 }
 
 // maxDues bounds those that are not paid yet.
@@ -92,7 +98,8 @@ func (q *queue) pay(now time.Time) {
 	defer q.dues.mu.Unlock()
 	for i := range q.dues.list {
 		d := &q.dues.list[i]
-		q.line.Charge(d.tenant, d.weight, d.work, now)
+		q.line.Charge(d.tenant, d.weight, d.generated, now)
+		q.line.Charge(d.tenant, d.weight, d.more, d.at) // last: nobody has had less than nothing
 	}
 	clear(q.dues.list)
 	q.dues.list = q.dues.list[:0]
@@ -105,12 +112,13 @@ func (r *Router) settleShare(s *Selection, a *attempt, d *Decision, u Usage) {
 		return // what a tenant had is forgotten when nobody waits
 	}
 	now := r.opts.now()
-	work := a.worked(d, u, s.charged, now) - s.charged
-	if work == 0 {
+	prefill, generated := a.worked(d, u, s.charged, now)
+	more := prefill - s.charged
+	if more == 0 && generated == 0 {
 		return
 	}
 	q.dues.mu.Lock()
-	q.dues.list = append(q.dues.list, due{s.parsed.hints.account(), s.weight, work})
+	q.dues.list = append(q.dues.list, due{s.parsed.hints.account(), s.weight, more, s.chargedAt, generated})
 	full := len(q.dues.list) >= maxDues
 	q.dues.mu.Unlock()
 	if full {
@@ -125,20 +133,22 @@ const maxWork = 10_000 * time.Hour
 
 // worked is what an attempt that has ended took of its workers: the prefill, of which
 // charged was expected, and the generation's part of the steps that it shared with
-// others.
-func (a *attempt) worked(d *Decision, u Usage, charged time.Duration, now time.Time) time.Duration {
-	prefill, f := charged, &a.computes().features
+// others. Together they are within maxWork.
+func (a *attempt) worked(d *Decision, u Usage, charged time.Duration, now time.Time) (prefill, generated time.Duration) {
+	prefill = charged
+	f := &a.computes().features
 	if u.Known && u.CachedKnown && f.Uncached > 0 && !a.moved && !a.otherwise {
 		const most = 100 // a report that is far off is somebody's mistake
 		prefill = time.Duration(float64(charged) * min(float64(max(u.Uncached+u.CacheWrite, 0))/float64(f.Uncached), most))
 	}
+	prefill = min(prefill, maxWork)
 	if a.ttft == 0 {
-		return min(prefill, maxWork)
+		return prefill, 0
 	}
-	generated := max(now.Sub(a.started)-a.ttft, 0)
+	generated = max(now.Sub(a.started)-a.ttft, 0)
 	if w := d.Winner(); w != nil && w.PredictedITL > 0 && u.Known && u.Output > 0 {
 		// A client that reads slowly takes no more of the worker.
 		generated = min(generated, time.Duration(min(float64(u.Output)*float64(w.PredictedITL), float64(maxWork))))
 	}
-	return min(prefill+generated/time.Duration(1+max(a.features.Decoding, 0)), maxWork)
+	return prefill, min(generated/time.Duration(1+max(a.features.Decoding, 0)), maxWork-prefill)
 }

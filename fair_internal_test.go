@@ -61,6 +61,8 @@ func TestWorked(t *testing.T) {
 		{"a clock that goes back", attempt{started: now.Add(time.Hour), ttft: time.Second}, winner(0), Usage{}, time.Second, time.Second},
 		{"no winner", attempt{started: now.Add(-2 * time.Second), ttft: time.Second}, &Decision{Chosen: -1}, known, 0, time.Second},
 	} {
-		require.Equal(t, c.want, c.a.worked(c.d, c.u, c.charged, now), c.name)
+		prefill, generated := c.a.worked(c.d, c.u, c.charged, now)
+		require.Equal(t, c.want, prefill+generated, c.name)
+		require.GreaterOrEqual(t, generated, time.Duration(0), c.name)
 	}
 }

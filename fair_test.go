@@ -108,6 +108,37 @@ func TestSharesAreSettled(t *testing.T) {
 	}
 }
 
+// What a long answer was charged at its beginning is given back as of then: what its
+// tenant has had in the meantime stays.
+func TestALateEndForgivesNothing(t *testing.T) {
+	t.Parallel()
+	for name, waits := range map[string]bool{"booked at once": false, "after it waited": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			clock := &hours{}
+			l := newLane(t, 1, kvsteer.QueueOptions{Fair: kvsteer.FairOptions{HalfLife: time.Minute}}, kvsteer.WithClock(clock.now))
+			var long *kvsteer.Selection
+			if waits {
+				first := l.now(l.prompt(10))
+				l.wait(t.Context(), "long", tenant(l.prompt(1000), "settled", 0))
+				first.Done(kvsteer.Usage{})
+				long = l.next().sel
+			} else {
+				long = l.now(tenant(l.prompt(1000), "settled", 0))
+			}
+			long.FirstToken()
+			clock.add(10 * time.Minute) // the charge counts for a thousandth now
+			l.now(tenant(l.prompt(500), "settled", 0)).Done(kvsteer.Usage{})
+			l.now(tenant(l.prompt(100), "other", 0)).Done(kvsteer.Usage{})
+			long.Done(kvsteer.Usage{CacheRead: 1000, Known: true, CachedKnown: true})
+			first := l.now(l.prompt(10))
+			l.wait(t.Context(), "settled", tenant(l.prompt(50), "settled", 0))
+			l.wait(t.Context(), "other", tenant(l.prompt(60), "other", 0))
+			require.Equal(t, []string{"other", "settled"}, l.drain(first, 2))
+		})
+	}
+}
+
 // Strict priorities keep nobody waiting for longer than Starve.
 func TestPrioritiesStarveNobody(t *testing.T) {
 	t.Parallel()

@@ -317,7 +317,7 @@ func (q *queue) leave(w *waiter, served bool, now time.Time) bool {
 	w.s.waits = false
 	q.count.Store(int32(len(q.waiters)))
 	if served {
-		w.s.charged = w.Work
+		w.s.charged, w.s.chargedAt = w.Work, now
 	}
 	q.line.Leave(&w.Waiter, served, now)
 	return true

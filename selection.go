@@ -61,13 +61,16 @@ type Selection struct {
 	session uint64
 	account account
 	waits   bool // in the router's line, under pickMu
-	// weight is the tenant's, charged what it was charged when the request was booked.
-	weight  float64
-	charged time.Duration
-	lost    bool // no worker is known to have what the request goes on from
-	asked   bool // under mu: usage was asked for on our own account
-	unseen  bool // under mu: nobody sees the first token of the stream
-	began   time.Time
+	// weight is the tenant's, charged what it was charged when the request was booked, at
+	// the time chargedAt.
+	weight    float64
+	charged   time.Duration
+	chargedAt time.Time
+
+	lost   bool // no worker is known to have what the request goes on from
+	asked  bool // under mu: usage was asked for on our own account
+	unseen bool // under mu: nobody sees the first token of the stream
+	began  time.Time
 
 	// touched is the last sign of life, Unix nanoseconds; prev and next link the
 	// router's live set, under its lock.

@@ -76,19 +76,20 @@ func (l *Line) serve(t *share, work time.Duration, now time.Time) {
 }
 
 // Charge counts work of a tenant that did not wait for it, or that it had besides what its
-// Waiter said; negative, if it had less. Without a half-life it counts while the tenant
-// has something in line.
-func (l *Line) Charge(tenant string, weight float64, work time.Duration, now time.Time) {
+// Waiter said; negative, if it had less. With a half-life it counts as of the time at: for
+// a correction that is the time of what is corrected, so that the two are even however
+// late it comes. Without one it counts while the tenant has something in line.
+func (l *Line) Charge(tenant string, weight float64, work time.Duration, at time.Time) {
 	if l.HalfLife <= 0 {
 		if t := l.of[tenant]; t != nil {
-			l.add(t, work, now)
+			l.add(t, work, at)
 		}
 		return
 	}
 	if work <= 0 && l.of[tenant] == nil {
 		return
 	}
-	l.add(l.take(tenant, weight), work, now)
+	l.add(l.take(tenant, weight), work, at)
 	l.prune()
 }
 

@@ -179,6 +179,29 @@ func TestCharge(t *testing.T) {
 	require.Zero(t, l.Tenants())
 }
 
+// However late it is known that a charge was too much, what the tenant has had since is
+// not forgiven with it.
+func TestALateCorrection(t *testing.T) {
+	t.Parallel()
+	for _, late := range []time.Duration{time.Second, 10 * time.Minute, 10 * time.Hour} {
+		l := steer.Line{HalfLife: time.Minute}
+		then := time.Unix(1000, 0)
+		now := then.Add(late)
+		l.Charge("corrected", 1, 10*time.Second, then)
+		l.Charge("corrected", 1, 100*time.Second, now)
+		l.Charge("other", 1, 99*time.Second, now)
+		l.Charge("corrected", 1, -10*time.Second, then)
+		a, b := &steer.Waiter{Tenant: "corrected", Since: now}, &steer.Waiter{Tenant: "other", Since: now}
+		l.Join(a)
+		l.Join(b)
+		require.Positive(t, l.Before(a, b, now), "it has had 100 s")
+		l.Charge("other", 1, 2*time.Second, now)
+		require.Negative(t, l.Before(a, b, now), "and no more")
+		l.Leave(a, false, now)
+		l.Leave(b, false, now)
+	}
+}
+
 // Whatever the others' priority and however little they have had, a tenant is given
 // something in the stated time; and no more than that at the others' cost.
 func TestNobodyStarves(t *testing.T) {
