@@ -65,7 +65,8 @@ func TestPrefixIsRouted(t *testing.T) {
 	encoder := prompt.NewEncoder(prompt.Options{Sources: []prompt.Source{source}, NoRender: true, NoTokenize: true, Deadline: wait})
 	t.Cleanup(func() { require.NoError(t, encoder.Close()) })
 	r = newRig(t, rigConfig{
-		engines: 3, options: []kvsteer.Option{kvsteer.WithEncoder(encoder)},
+		// Of the load nothing is predicted: on a busy machine its reports are late.
+		engines: 3, options: []kvsteer.Option{kvsteer.WithEncoder(encoder), kvsteer.WithPredictor(roles{})},
 		engine: func(_ int, c *fleettest.Config) { c.Render, c.BlockSize = true, 16 },
 	})
 	const words = 200
@@ -101,7 +102,7 @@ func TestPrefixIsRouted(t *testing.T) {
 	for i, url := range []string{"http://x/1", "http://x/1", "http://x/2", "http://x/3", "http://x/1", "http://x/2"} {
 		require.Equal(t, http.StatusOK, r.post("/v1/chat/completions", body(url)).status)
 		o = r.observed.nextOutcome(t, i+1)
-		require.GreaterOrEqual(t, o.Usage.CacheRead, 12*16, "more is found of the same image")
+		require.GreaterOrEqual(t, o.Usage.CacheRead, 12*16, "more is found of the same image: %s", o.Decision)
 	}
 	require.True(t, exact(explain("http://x/1")), "and nobody is suspect for it")
 }

@@ -38,7 +38,7 @@ func trtllmRig(t *testing.T, engines int, more func(c *fleettest.Config), worker
 				more(c)
 			}
 		},
-		options: []kvsteer.Option{kvsteer.WithEvents(nil)},
+		options: []kvsteer.Option{kvsteer.WithEvents(nil), kvsteer.WithPredictor(roles{})},
 	})
 }
 
