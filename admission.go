@@ -3,11 +3,9 @@ package kvsteer
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"strings"
 
-	"github.com/kvsteer/kvsteer/internal/jsonscan"
-	"github.com/kvsteer/kvsteer/kvcache/prompt"
 	"github.com/kvsteer/kvsteer/tenancy"
 	"github.com/kvsteer/kvsteer/tenancy/ledger"
 	"github.com/kvsteer/kvsteer/tenancy/price"
@@ -18,15 +16,17 @@ import (
 type account struct {
 	identity *tenancy.Identity
 	demand   quota.Demand
-	choices  int
+	answers  int64
 	hold     quota.Hold // nil if nothing limits it
 	unpriced bool       // the model has no price
 	header   rateHeader // of the answer
 	// entry is the record of the current attempt, its State empty before the first. It is
 	// the owner's of the Selection until that ends, under its mutex.
 	entry ledger.Record
-	// chunks are the parts with content that a stream had, under the Selection's mutex.
-	chunks int
+	// Under the Selection's mutex: chunks are the parts with content that a stream had; sent
+	// says that a worker has been sent the request, begun that it has begun to answer.
+	chunks      int
+	sent, begun bool
 }
 
 // admit reserves what the request is expected to use.
@@ -36,13 +36,11 @@ func (r *Router) admit(ctx context.Context, s *Selection) *Error {
 		return nil
 	}
 	a := &s.account
-	limit, choices := asked(&s.parsed)
+	w := wishOf(&s.parsed)
 	a.demandOf(&s.parsed)
-	a.choices = choices
+	a.answers = w.answers
 	a.demand.Input = int64(s.main().enc.Count)
-	if s.parsed.api != prompt.Embeddings {
-		a.demand.Output = t.Outputs.Estimate(a.demand.Tenant, a.demand.Model, limit, choices)
-	}
+	a.demand.Output = w.expected(s.parsed.api, t.Outputs, a.demand.Tenant, a.demand.Model)
 	a.demand.Cost, a.unpriced = t.cost(s.main().model, &quota.Used{Uncached: a.demand.Input, Output: a.demand.Output})
 	return r.reserve(ctx, a)
 }
@@ -74,8 +72,9 @@ func (r *Router) reserve(ctx context.Context, a *account) *Error {
 	var no *quota.Error
 	switch {
 	case err == nil:
-		a.hold = hold
-		a.header = standings(hold)
+		if a.hold = hold; hold != nil {
+			a.header = standings(hold)
+		}
 		return nil
 	case errors.As(err, &no):
 		return limited(no, err)
@@ -102,37 +101,6 @@ func limited(no *quota.Error, err error) *Error {
 	return e
 }
 
-// maxChoices is the most answers that a request is taken to want; OpenAI's API allows 128.
-const maxChoices = 1 << 10
-
-// asked is the most that a request lets an answer be, 0 if it says nothing, and how many
-// answers it wants.
-func asked(p *parsed) (limit int64, choices int) {
-	for _, key := range []string{"max_completion_tokens", "max_output_tokens", "max_tokens"} {
-		if n, ok := number(p.object.Value(key)); ok && n > 0 {
-			limit = n
-			break
-		}
-	}
-	choices = 1
-	if p.api == ChatCompletions || p.api == Completions {
-		for _, key := range []string{"n", "best_of"} {
-			if n, ok := number(p.object.Value(key)); ok {
-				choices = max(choices, int(min(n, maxChoices)))
-			}
-		}
-	}
-	return limit, choices
-}
-
-func number(v jsonscan.Value) (int64, bool) {
-	if !v.Exists() {
-		return 0, false
-	}
-	n, ok := v.Int()
-	return n, ok
-}
-
 // cost is what the use of a model on a worker costs, 0 and true if it has no price.
 func (t *TenancyOptions) cost(model string, u *quota.Used) (cost int64, unpriced bool) {
 	if t.Prices == nil {
@@ -157,7 +125,7 @@ func (r *Router) enter(s *Selection) error {
 	d := &a.demand
 	at := s.attempt.target
 	if a.entry.ID == "" {
-		a.entry.ID = fmt.Sprintf("%s-%d", r.run, s.decision.ID)
+		a.entry.ID = r.run + "-" + strconv.FormatUint(r.entries.Add(1), 10)
 	}
 	a.entry = ledger.Record{
 		ID: a.entry.ID, Attempt: s.attempt.number, State: ledger.Reserved, At: r.opts.now().UTC(),
@@ -208,7 +176,7 @@ func (r *Router) closeAccount(s *Selection, u Usage, reason error, reaped bool) 
 		return 0
 	}
 	a := &s.account
-	used, source := a.used(u, reason, s.attempt.ttft != 0, reaped)
+	used, source := a.used(u, reason, reaped)
 	if source == "" {
 		a.give()
 		if t.Ledger != nil && a.entry.State != "" {
@@ -221,7 +189,7 @@ func (r *Router) closeAccount(s *Selection, u Usage, reason error, reaped bool) 
 		a.hold.Settle(used)
 	}
 	if reason == nil && u.Known && u.Output > 0 {
-		t.Outputs.Learn(a.demand.Tenant, a.demand.Model, int64(u.Output)/int64(max(a.choices, 1)))
+		t.Outputs.Learn(a.demand.Tenant, a.demand.Model, int64(u.Output)/max(a.answers, 1))
 	}
 	if t.Ledger == nil || a.entry.State == "" {
 		return used.Cost
@@ -235,31 +203,38 @@ func (r *Router) closeAccount(s *Selection, u Usage, reason error, reaped bool) 
 	return used.Cost
 }
 
-// used is what a request took, and how that is known; no source if nothing was served.
-func (a *account) used(u Usage, reason error, answered, reaped bool) (quota.Used, ledger.Source) {
+// used is what a request took, and how that is known; no source if nothing was served. What
+// a worker failed at is free. Who leaves before there is an answer has made a worker read the
+// prompt all the same: if it cost nothing, anybody could keep all workers busy for nothing.
+func (a *account) used(u Usage, reason error, reaped bool) (quota.Used, ledger.Source) {
 	used := quota.Used{
 		Uncached: int64(u.Uncached), CacheRead: int64(u.CacheRead), CacheWrite: int64(u.CacheWrite),
 		Output: int64(u.Output), Reasoning: int64(u.Reasoning),
 	}
 	counted := int64(a.chunks)
 	switch {
-	case u.Known && reason == nil:
-		return used, ledger.Provider
-	case u.Known && (answered || u.Output > 0):
+	case u.Known && (reason == nil || a.begun || u.Output > 0):
 		// What was reported before the end need not be all: Anthropic's streams begin with
 		// an output of one token.
-		if counted > used.Output {
+		if reason != nil && counted > used.Output {
 			used.Output = counted
 			return used, ledger.Stream
 		}
 		return used, ledger.Provider
 	case counted > 0:
 		return quota.Used{Uncached: a.demand.Input, Output: counted}, ledger.Stream
-	case reason == nil, answered, reaped:
+	case reason == nil, a.begun, reaped:
 		return quota.Used{Uncached: a.demand.Input, Output: a.demand.Output}, ledger.Estimate
+	case a.sent && left(reason):
+		return quota.Used{Uncached: a.demand.Input}, ledger.Estimate
 	default:
 		return quota.Used{}, ""
 	}
+}
+
+// left reports whether a request ended because its sender went away.
+func left(reason error) bool {
+	return errors.Is(reason, context.Canceled) || errors.Is(reason, context.DeadlineExceeded)
 }
 
 // degraded adds what was less than fully known when the request was let through.

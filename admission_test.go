@@ -374,21 +374,30 @@ func TestEstimates(t *testing.T) {
 		{"/v1/chat/completions", `,"max_tokens":999999999`, 512},
 		{"/v1/chat/completions", `,"max_tokens":999999999999999999999999`, 512},
 		{"/v1/chat/completions", `,"max_tokens":-5`, 512},
-		{"/v1/chat/completions", `,"max_tokens":"7"`, 512},
+		{"/v1/chat/completions", `,"max_tokens":"7"`, 7}, // engines read it as a number
 		{"/v1/chat/completions", `,"max_tokens":null`, 512},
 		{"/v1/chat/completions", `,"max_tokens":7`, 7},
 		{"/v1/chat/completions", `,"max_tokens":1,"max_completion_tokens":100000`, 512},
-		{"/v1/chat/completions", `,"max_tokens":100000,"max_completion_tokens":3`, 3},
+		{"/v1/chat/completions", `,"max_tokens":100000,"max_completion_tokens":3`, 512}, // engines differ
+		{"/v1/completions", `,"prompt":"x","max_completion_tokens":1,"max_tokens":400`, 400},
+		{"/v1/messages", `,"max_completion_tokens":1,"max_tokens":400`, 400},
+		{"/v1/responses", `,"max_tokens":1,"max_output_tokens":400`, 400},
+		{"/v1/chat/completions", `,"min_tokens":100000`, 100000},
+		{"/v1/chat/completions", `,"n":"8"`, 8 * 512},
+		{"/v1/completions", `,"prompt":["a","b","c"],"n":2,"max_tokens":5`, 30},
+		{"/v1/completions", `,"prompt":[[1,2],[3]],"max_tokens":5`, 10},
+		{"/v1/completions", `,"prompt":[1,2,3],"max_tokens":5`, 5},
 		{"/v1/chat/completions", `,"n":8`, 8 * 512},
 		{"/v1/chat/completions", `,"n":8,"max_tokens":2`, 16},
-		{"/v1/chat/completions", `,"n":1000000`, 128 * 512},
+		{"/v1/chat/completions", `,"n":1000`, 1000 * 512},
+		{"/v1/chat/completions", `,"n":1000000`, 1 << 14 * 512},
 		{"/v1/chat/completions", `,"n":-1`, 512},
 		{"/v1/completions", `,"prompt":"x","n":2,"best_of":3`, 3 * 512},
 		{"/v1/messages", `,"n":8,"max_tokens":9`, 9},
 		{"/v1/responses", `,"max_output_tokens":11`, 11},
 		{"/v1/embeddings", `,"max_tokens":9`, 0},
 	} {
-		m.as("a", c.path, `{"model":"m","messages":[{"role":"user","content":"x"}],"input":"x"`+c.fields+`}`)
+		m.as("a", c.path, `{"model":"m","messages":[{"role":"user","content":"x"}],"input":"x"`+c.fields+`}`) // the last one counts
 		all := m.book.take()
 		require.NotEmpty(t, all, "%s %s", c.path, c.fields)
 		assert.Equal(t, c.want, all[0].Output, "%s %s", c.path, c.fields)

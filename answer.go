@@ -3,9 +3,11 @@ package kvsteer
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -37,7 +39,7 @@ type Answer struct {
 	reader   usage.Reader
 	scan     sse.Scanner
 	kept     []byte // of a JSON answer
-	large    bool   // beyond maxKept
+	large    bool   // beyond maxKept: kept is the end of it
 	pending  []byte // scanned and to be forwarded
 	ahead    int    // how much of the event to come was forwarded before it was whole
 	complete bool   // the response said that it was whole
@@ -54,9 +56,12 @@ const (
 	eventAnswer                   // server-sent events
 )
 
-// maxKept bounds how much of a JSON response is kept to read its usage from; the
-// usage of a longer one is unknown.
-const maxKept = 8 << 20
+// maxKept bounds how much of a JSON response is kept to read its usage from. Of a longer one
+// it is the last maxTail bytes, at least, that are looked through for it.
+const (
+	maxKept = 8 << 20
+	maxTail = 64 << 10
+)
 
 // Answer starts to read the answer to the current attempt, of which the status and the
 // header are here; it may be an error, too. The Selection counts as alive until End or
@@ -88,6 +93,9 @@ func newAnswer(sel *Selection, kind answerKind, cause error) *Answer {
 		sel.Unseen()
 	}
 	a := &Answer{sel: sel, kind: kind, cause: cause}
+	if cause == nil {
+		sel.begins()
+	}
 	a.reader.WantIDs, _ = sel.parsed.object.Value("return_token_ids").Bool()
 	a.reader.WantResponse = sel.parsed.api == Responses
 	return a
@@ -186,16 +194,37 @@ func (a *Answer) take(p []byte, err error) (out []byte, ended bool) {
 }
 
 func (a *Answer) keep(p []byte) {
-	if a.large = a.large || len(a.kept)+len(p) > maxKept; a.large {
-		a.kept = nil
+	a.kept = append(a.kept, p...)
+	if len(a.kept) > maxKept {
+		a.large = true
+	}
+	if a.large && len(a.kept) > 2*maxTail {
+		a.kept = append([]byte(nil), a.kept[len(a.kept)-maxTail:]...)
+	}
+}
+
+// tail reads the usage at the end of an answer of which the beginning is gone: the last
+// member of that name. Within a text its quotes would be escaped.
+func (a *Answer) tail() {
+	const name = `"usage":`
+	at := bytes.LastIndex(a.kept, []byte(name))
+	if at < 0 || at > 0 && a.kept[at-1] == '\\' {
 		return
 	}
-	a.kept = append(a.kept, p...)
+	var value json.RawMessage
+	if json.NewDecoder(bytes.NewReader(a.kept[at+len(name):])).Decode(&value) == nil {
+		a.reader.Read(slices.Concat([]byte("{"), []byte(name), value, []byte("}")))
+	}
 }
 
 // conclude reads what was kept. A decoder stops at the end of the value and never
 // asks for the EOF after it: a whole value is a whole answer. a.mu is held.
 func (a *Answer) conclude() {
+	if a.large {
+		a.tail()
+		a.kept = nil
+		return
+	}
 	if v, bad := jsonscan.ParseValue(a.kept, 0); bad == nil && v.Kind() == jsonscan.KindObject {
 		a.complete = true
 		a.failed = a.reader.Read(a.kept).Has(usage.Failed)

@@ -16,12 +16,13 @@ func (s *Selection) BodyWithUsage() []byte {
 // withUsage also reports whether it changed the body.
 func (s *Selection) withUsage() ([]byte, bool) {
 	body, object := s.sent()
-	return askForUsage(s.parsed.api, object, body)
+	return askForUsage(s.parsed.api, object, body, s.router.opts.tenancy != nil)
 }
 
 // askForUsage sets stream_options.include_usage in a streaming OpenAI request
-// that does not ask for it, and reports whether it did.
-func askForUsage(api API, o jsonscan.Object, body []byte) ([]byte, bool) {
+// that does not ask for it, and reports whether it did. If it must, because somebody pays,
+// it is asked for whatever the request says, in words that an engine may understand.
+func askForUsage(api API, o jsonscan.Object, body []byte, must bool) ([]byte, bool) {
 	if api != ChatCompletions && api != Completions {
 		return body, false
 	}
@@ -30,11 +31,11 @@ func askForUsage(api API, o jsonscan.Object, body []byte) ([]byte, bool) {
 	}
 	opts := o.Value("stream_options")
 	if asked := opts.Get("include_usage"); asked.Exists() {
-		if on, isBool := asked.Bool(); on || !isBool {
+		if on, isBool := asked.Bool(); on || !isBool && !must {
 			return body, false // asked for already, or malformed: the engine will say so
 		}
 	}
-	if each, _ := opts.Get("continuous_usage_stats").Bool(); each {
+	if each, _ := opts.Get("continuous_usage_stats").Bool(); each && !must {
 		return body, false // usage would come with every chunk, which can't be taken out
 	}
 	var e jsonscan.Edit

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
-	"github.com/kvsteer/kvsteer/internal/jsonscan"
 )
 
 // DefaultForward lets through what clients of an inference API call: paths below
@@ -104,21 +103,8 @@ func (t *Transport) wantsBody(req *http.Request) bool {
 	case n > 0 && n <= t.router.opts.maxBody:
 		return true
 	default:
-		return mediaType(req.Header) == contentJSON && req.Header.Get("Upgrade") == ""
+		return maybeJSON(req.Header) && req.Header.Get("Upgrade") == ""
 	}
-}
-
-// modelIn reads the model that a JSON body names, "" if it names none.
-func modelIn(h http.Header, body []byte) string {
-	if mediaType(h) != contentJSON {
-		return ""
-	}
-	o, err := jsonscan.Parse(body, 0)
-	if err != nil {
-		return "" // the engine will say so
-	}
-	name, _ := o.Value("model").Str()
-	return name
 }
 
 // repeatable reports whether another worker may be asked after err: the body is

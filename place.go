@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/tenancy/ledger"
 	"github.com/kvsteer/kvsteer/tenancy/quota"
 )
 
@@ -44,7 +45,7 @@ type Placement struct {
 	booking *fleet.Booking
 	tried   []*fleet.Member
 	// answered: a worker has; it counts as a request that was served.
-	answered, ended bool
+	answered, ended, closed bool
 }
 
 var errPlacementEnded = errors.New("kvsteer: the Placement has ended")
@@ -68,8 +69,14 @@ func (r *Router) Place(f *Forward) (*Placement, error) {
 		return nil, &Error{Code: CodeClosed, Message: "the router was closed"}
 	default:
 	}
-	model := modelIn(f.HTTP.Header, f.Body)
+	model, known := f.modelIn()
 	asked, refused := r.question(f, model)
+	if refused == nil {
+		refused = unreadable(asked.account.identity, known)
+	}
+	if refused == nil {
+		refused = r.anothers(asked, responseIn(f.HTTP.URL.Path))
+	}
 	if refused != nil {
 		return nil, refused
 	}
@@ -83,15 +90,32 @@ func (r *Router) Place(f *Forward) (*Placement, error) {
 	p := &Placement{
 		router: r, path: f.HTTP.URL.Path, body: body, model: model, among: slices.Clone(f.Among), asked: asked, brings: f.brings(),
 	}
+	handed := false
+	defer func() {
+		if !handed { // a policy may have panicked
+			p.release()
+			asked.account.give()
+		}
+	}()
 	if refused := p.book(); refused != nil {
-		asked.account.give()
 		return nil, refused
 	}
 	if p.member == nil {
-		asked.account.give()
 		return nil, &Error{Code: CodeNoCandidates, Message: "no healthy worker at the moment", RetryAfter: retrySoon}
 	}
+	if err := p.enter(); err != nil && r.opts.tenancy.RefuseUnrecorded {
+		return nil, unrecorded(err)
+	}
+	handed = true
 	return p, nil
+}
+
+// enter records the request in the ledger, as one of no tokens: who serves it reports none
+// that are read. The attempts that it takes are one there.
+func (p *Placement) enter() error {
+	s := p.asked
+	s.attempt.number, s.attempt.target = 1, Target{Worker: p.member.Name(), Model: p.model}
+	return p.router.enter(s)
 }
 
 func (p *Placement) book() (refused *Error) {
@@ -165,13 +189,35 @@ func (p *Placement) End() {
 	answered := p.answered
 	p.mu.Unlock()
 	p.release()
-	if hold := p.asked.account.hold; hold != nil {
-		if answered {
-			hold.Settle(quota.Used{}) // it counts as a request, of no tokens
-		} else {
-			hold.Refund()
-		}
+	p.close(answered)
+}
+
+// close settles what was reserved and recorded; it counts as a request, of no tokens, if a
+// worker has answered.
+func (p *Placement) close(answered bool) {
+	a := &p.asked.account
+	p.mu.Lock()
+	closed := p.closed
+	p.closed = true
+	p.mu.Unlock()
+	switch {
+	case closed:
+		return
+	case !answered:
+		a.give()
+	case a.hold != nil:
+		a.hold.Settle(quota.Used{})
 	}
+	if a.entry.State == "" {
+		return
+	}
+	if !answered {
+		p.router.void(a)
+		return
+	}
+	e := a.entry
+	e.State, e.At, e.Source, e.Worker = ledger.Settled, p.router.opts.now().UTC(), ledger.Estimate, p.Target().Worker
+	_ = p.router.append(&e) // the logger has been told
 }
 
 // release ends what is booked now.

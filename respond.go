@@ -76,7 +76,7 @@ type anthropicErrorDetail struct {
 
 func errorBody(path string, code Code, message string) any {
 	info := code.info()
-	if api, ok := prompt.APIForPath(path); ok && api == prompt.Messages {
+	if api, ok := prompt.APIForPath(strings.TrimSuffix(path, "/")); ok && api == prompt.Messages {
 		return anthropicError{Type: "error", Error: anthropicErrorDetail{Type: info.kind, Message: message}}
 	}
 	return openAIError{Error: openAIErrorDetail{

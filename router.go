@@ -51,7 +51,8 @@ type Router struct {
 	decisions uint64
 
 	// run tells this router's requests from those of others, and of other times.
-	run string
+	run     string
+	entries atomic.Uint64 // in the ledger
 
 	closed    atomic.Bool
 	stop      chan struct{}
@@ -152,7 +153,9 @@ func (r *Router) Select(ctx context.Context, req *Request) (*Selection, error) {
 		return nil, err
 	}
 	if err := r.enter(s); err != nil && r.opts.tenancy.RefuseUnrecorded {
-		return nil, unrecorded(err)
+		no := unrecorded(err)
+		r.refused(s, no)
+		return nil, no
 	}
 	handed = true
 	r.live.add(s)
@@ -214,6 +217,9 @@ func (r *Router) prepare(ctx context.Context, req *Request) (*Selection, error) 
 		return nil, err
 	}
 	s.parsed, s.session = p, p.sessionKey()
+	if refused := r.anothers(s, p.hints.previous); refused != nil {
+		return nil, refused
+	}
 	s.weight = r.queue.weight(s)
 	s.policy = r.opts.current()
 	s.header = kept(s.policy, req.Header, r.opts.hooks.headers)

@@ -220,6 +220,7 @@ func (s *Selection) FirstToken() {
 		return
 	}
 	s.attempt.ttft = max(now.Sub(s.attempt.started), 1)
+	s.account.begun = true
 	s.attempt.booking.FirstToken()
 	s.router.freed()
 	s.router.keep(s, &s.attempt.leg)
@@ -227,6 +228,21 @@ func (s *Selection) FirstToken() {
 	if s.attempt.number == 1 && !s.attempt.otherwise && !s.attempt.moved && (s.attempt.relay == nil || s.attempt.relay.handed) {
 		s.router.predictor.Observe(&s.attempt.features, max(now.Sub(s.attempt.began), 1))
 	}
+}
+
+// Sent says that the request is on its way to the Target. Who goes away from then on pays
+// for the prompt, if there are limits; before, for nothing. A Transport does it.
+func (s *Selection) Sent() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.account.sent = true
+}
+
+// begins says that the worker has begun to answer, whatever is still to come.
+func (s *Selection) begins() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.account.begun = true
 }
 
 // Touch is a sign of life. Whoever drives a Selection by hand calls it as parts of
@@ -386,5 +402,6 @@ func (s *Selection) drive(cancel context.CancelCauseFunc) *fleet.Member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.attempt.cancel = cancel
+	s.account.sent = true
 	return s.attempt.member
 }

@@ -1,6 +1,7 @@
 package kvsteer
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 
@@ -21,6 +22,38 @@ func (s *Selection) answered(id string) {
 	r.pickMu.Lock()
 	defer r.pickMu.Unlock()
 	r.responses.moved(keyOf(id), place{m, rank})
+	if r.opts.tenancy != nil {
+		r.responses.moved(s.account.response(&s.parsed.hints, id), place{m, rank})
+	}
+}
+
+// response stands for a response of the account's.
+func (a *account) response(h *hints, id string) uint64 {
+	return keyOf("response", a.identity.Org, h.tenant, id)
+}
+
+// anothers refuses a response that is known to be another tenant's: an engine would give it
+// to anybody.
+func (r *Router) anothers(s *Selection, id string) *Error {
+	if r.opts.tenancy == nil || id == "" {
+		return nil
+	}
+	r.pickMu.Lock()
+	defer r.pickMu.Unlock()
+	if r.responses.home(keyOf(id)).member == nil || r.responses.home(s.account.response(&s.parsed.hints, id)).member != nil {
+		return nil
+	}
+	return &Error{Code: CodeForbidden, Status: http.StatusNotFound, Message: "the request's tenant has no response of this id"}
+}
+
+// responseIn is the id of the response that a path names, "" if it names none.
+func responseIn(path string) string {
+	rest, _ := strings.CutPrefix(path, pathResponses)
+	if rest == path {
+		return ""
+	}
+	id, _, _ := strings.Cut(rest, "/")
+	return id
 }
 
 // holder is who has the response that the request goes on from; zero if it goes on
@@ -46,11 +79,10 @@ func (s *Selection) servedBy(m *fleet.Member) bool {
 // responseHolder is the worker that has the response named in a path, nil if it is
 // not known, or takes no requests.
 func (r *Router) responseHolder(path string) *fleet.Member {
-	rest, ok := strings.CutPrefix(path, pathResponses)
-	if !ok {
+	id := responseIn(path)
+	if id == "" {
 		return nil
 	}
-	id, _, _ := strings.Cut(rest, "/")
 	r.pickMu.Lock()
 	defer r.pickMu.Unlock()
 	if m := r.responses.home(keyOf(id)).member; m != nil && m.Routable() {

@@ -7,9 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 
-	"github.com/kvsteer/kvsteer/internal/jsonscan"
 	"github.com/kvsteer/kvsteer/tenancy"
 	"github.com/kvsteer/kvsteer/tenancy/ledger"
 	"github.com/kvsteer/kvsteer/tenancy/price"
@@ -105,6 +103,9 @@ func (r *Router) identify(ctx context.Context, req *Request) (*tenancy.Identity,
 	t := r.opts.tenancy
 	switch {
 	case req.Identity != nil:
+		if t != nil && t.RefuseAnonymous && !req.Identity.Verified() {
+			return nil, anonymous()
+		}
 		return req.Identity, nil
 	case t == nil:
 		return nil, nil
@@ -119,9 +120,13 @@ func (r *Router) identify(ctx context.Context, req *Request) (*tenancy.Identity,
 		id = tenancy.Anonymous()
 	}
 	if t.RefuseAnonymous && !id.Verified() {
-		return nil, &Error{Code: CodeUnauthenticated, Message: "the request says not, or not in a way that can be verified, whom it comes from"}
+		return nil, anonymous()
 	}
 	return id, nil
+}
+
+func anonymous() *Error {
+	return &Error{Code: CodeUnauthenticated, Message: "the request says not, or not in a way that can be verified, whom it comes from"}
 }
 
 func (r *Router) resolve(ctx context.Context, t *TenancyOptions, req *Request) (*tenancy.Identity, *Error) {
@@ -167,7 +172,7 @@ func (p *parsed) belong(id *tenancy.Identity) {
 	}
 	h := &p.hints
 	if h.tenant == "" {
-		h.tenant = id.Tenant
+		h.tenant = tenantOf(id)
 	}
 	if h.qos == "" {
 		h.qos = id.Class
@@ -177,80 +182,29 @@ func (p *parsed) belong(id *tenancy.Identity) {
 	}
 }
 
+// tenantOf is the tenant's name. Who is known by another name only is nobody else's tenant
+// either, least of all that of all whom nobody knows.
+func tenantOf(id *tenancy.Identity) string {
+	switch {
+	case id.Tenant != "" || !id.Verified():
+		return id.Tenant
+	case id.Team != "":
+		return "team:" + id.Team
+	case id.Key != "":
+		return "key:" + id.Key
+	case id.Org != "":
+		return "org:" + id.Org
+	default:
+		return "verified by " + id.By
+	}
+}
+
 // permitted refuses a model that id may not name. An empty one is not known.
 func permitted(id *tenancy.Identity, model string) *Error {
 	if id == nil || model == "" || id.MayUseModel(model) {
 		return nil
 	}
 	return &Error{Code: CodeForbidden, Message: "the model " + quote(model) + " is not one of those that the request's tenant may use"}
-}
-
-// isolate gives the body its tenant's cache salt.
-func (t *TenancyOptions) isolate(p *parsed, id *tenancy.Identity) error {
-	if t == nil || t.Salter == nil || len(p.body) == 0 {
-		return nil
-	}
-	body, err := t.salted(p.object, p.hints.tenant, id, p.salt)
-	if err != nil {
-		return badRequest(err, "the body can't be given its tenant's cache_salt")
-	}
-	p.body = body
-	if err := p.scan(); err != nil {
-		return badRequest(err, "the body can't be given its tenant's cache_salt")
-	}
-	p.salt, _ = p.object.Value("cache_salt").Str()
-	return nil
-}
-
-// isolateForward is what is sent of a request that no prompt routes: with its tenant's
-// cache salt where engines keep what such requests say in a cache, and with none of the
-// client's anywhere.
-func (r *Router) isolateForward(f *Forward, s *Selection) ([]byte, *Error) {
-	t := r.opts.tenancy
-	if t == nil || t.Salter == nil || !f.brings() || mediaType(f.HTTP.Header) != "application/json" {
-		return f.Body, nil
-	}
-	if len(f.Body) == 0 {
-		return nil, badRequest(nil, "the body is too long, or of unknown length, to be given its tenant's cache_salt; "+
-			"send less, with a Content-Length")
-	}
-	o, err := jsonscan.Parse(f.Body, 0)
-	if err != nil {
-		return nil, badRequest(nil, "the body is not a JSON object: %v", err)
-	}
-	if _, has := o.Get("cache_salt"); !has && !pooling(f.HTTP.URL.Path) {
-		return f.Body, nil
-	}
-	client := ""
-	if v, ok := o.Get("cache_salt"); ok {
-		client, _ = v.Str()
-	}
-	body, err := t.salted(o, s.parsed.hints.tenant, s.account.identity, client)
-	if err != nil {
-		return nil, badRequest(err, "the body can't be given its tenant's cache_salt")
-	}
-	return body, nil
-}
-
-// pooling reports whether a path is one of those whose texts vLLM computes and caches as
-// it does prompts.
-func pooling(path string) bool {
-	switch strings.TrimPrefix(strings.TrimPrefix(strings.TrimSuffix(path, "/"), "/v1"), "/v2") {
-	case "/rerank", "/score", "/classify", "/pooling":
-		return true
-	default:
-		return false
-	}
-}
-
-func (t *TenancyOptions) salted(o jsonscan.Object, tenant string, id *tenancy.Identity, client string) ([]byte, error) {
-	of := salt.Fields{Org: id.Org, Tenant: tenant}
-	if t.ClientSalts {
-		of.Client = client
-	}
-	var e jsonscan.Edit
-	e.SetString("cache_salt", t.Salter.Salt(&of))
-	return e.Apply(o) //nolint:wrapcheck // the callers say what it is about
 }
 
 // came fills in what a request that came over HTTP shows of its sender.

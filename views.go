@@ -114,7 +114,9 @@ func (s *Selection) unservable(snap *fleet.Snapshot) *Error {
 	}
 	var served []string
 	for _, m := range s.served(snap) {
-		served = append(served, m.Name)
+		if permitted(s.account.identity, m.Name) == nil {
+			served = append(served, m.Name)
+		}
 	}
 	return unknownModel(model, served)
 }

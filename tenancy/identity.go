@@ -12,7 +12,10 @@ import (
 // once a [Resolver] has returned it: many requests share it.
 type Identity struct {
 	// Org, Team, Tenant and Key are levels at which limits count; any may be empty.
-	// Tenant is the one that policies, the router's line and caches know.
+	// Tenant is the one that policies, the router's line, limits and caches know; no two
+	// organisations may have tenants of one name. Who is verified but has none is taken for
+	// a tenant of the Team's name, or else the Key's, or the Org's, with "team:" and so on
+	// before it.
 	Org, Team, Tenant, Key string
 	// Groups are those that the tenant belongs to.
 	Groups []string

@@ -78,11 +78,15 @@ func (x *exchange) mark(common *extprocv3.CommonResponse, header http.Header) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(marked)) {
-		if value := marked.Get(name); value != header.Get(name) {
+		if slices.Equal(marked[name], header[name]) {
+			continue
+		}
+		how := corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD
+		for _, value := range marked[name] {
 			mut.SetHeaders = append(mut.SetHeaders, &corev3.HeaderValueOption{
-				Header:       &corev3.HeaderValue{Key: strings.ToLower(name), RawValue: []byte(value)},
-				AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+				Header: &corev3.HeaderValue{Key: strings.ToLower(name), RawValue: []byte(value)}, AppendAction: how,
 			})
+			how = corev3.HeaderValueOption_APPEND_IF_EXISTS_OR_ADD
 		}
 	}
 	if len(mut.GetRemoveHeaders())+len(mut.GetSetHeaders()) == 0 {

@@ -277,6 +277,7 @@ func (x *exchange) byPrompt(api kvsteer.API, s seen) error {
 		body = x.sel.BodyWithUsage()
 	default:
 	}
+	x.sel.Sent()
 	return x.route(to, body, s)
 }
 
