@@ -30,6 +30,7 @@ import (
 	"github.com/kvsteer/kvsteer/integrations/extproc"
 	"github.com/kvsteer/kvsteer/kvcache/zmtp"
 	"github.com/kvsteer/kvsteer/policy"
+	"github.com/kvsteer/kvsteer/policy/classify"
 	policyfile "github.com/kvsteer/kvsteer/policy/file"
 	"github.com/kvsteer/kvsteer/record"
 )
@@ -87,13 +88,19 @@ func run(ctx context.Context, c config) (err error) {
 		kvsteer.WithLogger(logger),
 	}
 	if c.policy != "" {
-		// No classifiers here: a rule that asks for a tag is refused. examples/nethttp has them.
+		var classifiers *classify.Set
+		if classifiers, err = newClassifiers(); err != nil {
+			return err
+		}
 		var source *policyfile.Source
-		if source, err = policyfile.Open(c.policy, policyfile.Options{Check: policy.CheckOptions{}, Logger: logger}); err != nil {
+		if source, err = policyfile.Open(c.policy, policyfile.Options{
+			Check:  policy.CheckOptions{Tags: classifiers.Tags()}, // a tag that nobody produces is refused
+			Logger: logger,
+		}); err != nil {
 			return fmt.Errorf("-policy: %w", err)
 		}
 		defer closing(source, &err)
-		opts = append(opts, kvsteer.WithPolicy(source))
+		opts = append(opts, kvsteer.WithPolicy(source), kvsteer.WithClassifiers(classifiers))
 	}
 	if c.queue {
 		opts = append(opts, kvsteer.WithQueue(kvsteer.QueueOptions{}))
@@ -117,6 +124,18 @@ func run(ctx context.Context, c config) (err error) {
 	})
 	logger.Info("serving", "listen", listener.Addr().String())
 	return server.Serve(ctx, listener, extproc.ServeOptions{Notice: c.notice, Grace: c.grace})
+}
+
+// newClassifiers look through requests for the tags that a policy asks for, and for no
+// others.
+func newClassifiers() (*classify.Set, error) {
+	scanner, err := classify.NewScanner(classify.ScannerOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return classify.NewSet(classify.SetOptions{
+		Members: []classify.Member{{Classifier: scanner}, {Classifier: new(classify.LengthHeuristic)}},
+	})
 }
 
 // closing is for defer: an error of Close is one of the function's.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"os"
@@ -30,7 +31,10 @@ func TestItStartsBecomesReadyAndStops(t *testing.T) {
 	addr := free.Addr().String()
 	require.NoError(t, free.Close())
 	go func() {
-		done <- run(ctx, config{listen: addr, fleet: file, endpoints: 1, notice: time.Millisecond, grace: time.Minute})
+		done <- run(ctx, config{
+			listen: addr, fleet: file, endpoints: 1, notice: time.Millisecond, grace: time.Minute,
+			policy: "../policies/private-stays-here.yaml", // which asks for tags
+		})
 	}()
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
@@ -47,4 +51,10 @@ func TestMistakesAreNamed(t *testing.T) {
 	require.ErrorContains(t, run(t.Context(), config{fleet: "none.yaml"}), "-fleet")
 	require.ErrorContains(t, run(t.Context(), config{fleet: "fleet.yaml", listen: "nowhere"}), "-listen")
 	require.ErrorContains(t, run(t.Context(), config{fleet: "fleet.yaml", listen: "127.0.0.1:0", policy: "none.yaml"}), "-policy")
+	// A tag that nobody produces would never be there, or always.
+	text, err := os.ReadFile("../policies/private-stays-here.yaml")
+	require.NoError(t, err)
+	unheard := filepath.Join(t.TempDir(), "unheard.yaml")
+	require.NoError(t, os.WriteFile(unheard, bytes.ReplaceAll(text, []byte("pii-detected"), []byte("unheard-of")), 0o600))
+	require.ErrorContains(t, run(t.Context(), config{fleet: "fleet.yaml", listen: "127.0.0.1:0", policy: unheard}), "unheard-of")
 }
