@@ -249,6 +249,30 @@ func TestConcurrently(t *testing.T) {
 	require.Positive(t, p.Totals().Folded)
 }
 
+// However many count at a time, a tenant with three times the traffic takes the place of
+// one that has a value.
+func TestTheOutdoneGoUnderLoad(t *testing.T) {
+	t.Parallel()
+	p, c := policy(t, labels.Options{Mode: labels.All, Budget: 2, Window: time.Hour})
+	require.Equal(t, "first", p.Label("first"))
+	c.add(time.Hour)
+	p.Label("first")
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 20_000 {
+				p.Label("first")
+				p.Label("more")
+				p.Label("more")
+				p.Label("more")
+			}
+		})
+	}
+	wg.Wait()
+	c.add(time.Hour)
+	require.Equal(t, labels.Other, p.Label("first"), "its place is for the other")
+}
+
 // OnFold may use the Policy, and its panic holds up nobody else.
 func TestOnFold(t *testing.T) {
 	t.Parallel()

@@ -149,12 +149,11 @@ func (p *Policy) tend(tenant string) {
 	if p.free.Load() > 0 && p.give(tenant, hash, now) {
 		return
 	}
-	// Whoever comes while another is counted is not: none of them has to wait, and it is
-	// all the same for everybody.
-	if p.seenMu.TryLock() {
-		p.seen.see(hash)
-		p.seenMu.Unlock()
-	}
+	// Nobody is left out to save the wait, which is short: those with values are all
+	// counted, so under load none of the others would ever outdo them.
+	p.seenMu.Lock()
+	p.seen.see(hash)
+	p.seenMu.Unlock()
 }
 
 // give gives a tenant a vacant row, and reports whether it has one.
