@@ -5,9 +5,10 @@
 //	"$(../../scripts/envoy.sh)" -c envoy.yaml
 //
 // It serves Envoy's gRPC and gRPC health on -listen, follows the files of fleet and policies
-// as they change, and lets requests finish before it stops on SIGINT or SIGTERM. It is a
-// module of its own, so that the root module needs neither gRPC nor Envoy's types; in your
-// module two requirements do the same. docs/envoy.md explains envoy.yaml, its variant with
+// as they change, and lets requests finish before it stops on SIGINT or SIGTERM. In a
+// cluster -pool names an InferencePool in place of -fleet. It is a module of its own, so that
+// the root module needs neither gRPC, Envoy's types nor client-go; in your module three
+// requirements do the same. docs/envoy.md explains envoy.yaml, its variant with
 // retries (envoy-retries.yaml), and the manifests for Kubernetes beside them.
 package main
 
@@ -24,9 +25,10 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/fleet"
-	fleetfile "github.com/kvsteer/kvsteer/fleet/file"
 	"github.com/kvsteer/kvsteer/integrations/extproc"
 	"github.com/kvsteer/kvsteer/kvcache/zmtp"
 	"github.com/kvsteer/kvsteer/policy"
@@ -37,6 +39,7 @@ import (
 
 type config struct {
 	listen, fleet, policy, record string
+	pool                          string
 	endpoints                     int
 	queue                         bool
 	notice, grace                 time.Duration
@@ -46,6 +49,7 @@ func main() {
 	var c config
 	flag.StringVar(&c.listen, "listen", "127.0.0.1:9002", "address to serve Envoy and health checks on, in gRPC without TLS")
 	flag.StringVar(&c.fleet, "fleet", "fleet.yaml", "file that lists the workers; it may change while we run")
+	flag.StringVar(&c.pool, "pool", "", "`NAMESPACE/NAME` of an InferencePool whose pods are the workers, in place of -fleet, in a cluster")
 	flag.StringVar(&c.policy, "policy", "", "`file` or directory of policies; it may change while we run")
 	flag.StringVar(&c.record, "record", "", "file to append the decision log to, which kvsteer replay reads")
 	flag.IntVar(&c.endpoints, "endpoints", 1, "how many endpoints to name: 1 for envoy.yaml, more for Envoys that try the next one")
@@ -69,16 +73,16 @@ func main() {
 
 func run(ctx context.Context, c config) (err error) {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	// Later a wrong file changes nothing and is logged; at the start it ends us.
-	if _, err = fleetfile.Load(c.fleet); err != nil {
-		return fmt.Errorf("-fleet: %w", err)
+	source, err := c.discoverer(rest.InClusterConfig)
+	if err != nil {
+		return err
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.listen)
 	if err != nil {
 		return fmt.Errorf("-listen: %w", err)
 	}
 	defer listener.Close() //nolint:errcheck // the server closes it, unless it never came to that
-	workers, err := fleet.New(fleet.Options{Discoverer: &fleetfile.Discoverer{Path: c.fleet}, Logger: logger})
+	workers, err := fleet.New(fleet.Options{Discoverer: source, Logger: logger})
 	if err != nil {
 		return err
 	}
@@ -92,15 +96,15 @@ func run(ctx context.Context, c config) (err error) {
 		if classifiers, err = newClassifiers(); err != nil {
 			return err
 		}
-		var source *policyfile.Source
-		if source, err = policyfile.Open(c.policy, policyfile.Options{
+		var rules *policyfile.Source
+		if rules, err = policyfile.Open(c.policy, policyfile.Options{
 			Check:  policy.CheckOptions{Tags: classifiers.Tags()}, // a tag that nobody produces is refused
 			Logger: logger,
 		}); err != nil {
 			return fmt.Errorf("-policy: %w", err)
 		}
-		defer closing(source, &err)
-		opts = append(opts, kvsteer.WithPolicy(source), kvsteer.WithClassifiers(classifiers))
+		defer closing(rules, &err)
+		opts = append(opts, kvsteer.WithPolicy(rules), kvsteer.WithClassifiers(classifiers))
 	}
 	if c.queue {
 		opts = append(opts, kvsteer.WithQueue(kvsteer.QueueOptions{}))

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -143,6 +144,20 @@ func (r *rig) testManifests() {
 	for _, f := range []string{"engines.yaml", "resources.yaml", "pool.yaml", "rbac.yaml", "crds.yaml"} {
 		r.Log(r.must("", "apply", "--dry-run=server", "-f", manifests+f))
 	}
+	// The endpoint picker of a Gateway, and the pool that it follows. The Gateway itself is of
+	// an API that is not installed here.
+	const picker = "../../examples/extproc/kubernetes/"
+	r.Log(r.must("", "apply", "--dry-run=server", "-f", picker+"picker.yaml"))
+	text, err := os.ReadFile(picker + "gateway.yaml")
+	require.NoError(r, err)
+	pools := 0
+	for _, object := range strings.Split(string(text), "\n---\n") {
+		if strings.Contains(object, "kind: InferencePool\nmetadata") {
+			pools++
+			r.Log(r.must(object, "apply", "--dry-run=server", "-f", "-"))
+		}
+	}
+	require.Equal(r, 1, pools)
 }
 
 // The account may do what rbac.yaml says, and nothing else.
