@@ -7,7 +7,7 @@ import (
 
 // entry is one bucket of each rate of a rule, for one of those that the rule counts
 // apart. There may be a million of them: it is as small as it can be. A request locks
-// its entries in the order of the levels that they are of.
+// its entries in the order of their ids.
 type entry struct {
 	mu    sync.Mutex
 	rule  *rule
@@ -15,10 +15,26 @@ type entry struct {
 	// running are the requests under way, each with a Reservation that points here;
 	// forgotten if it is not to be used any more, but looked up again.
 	running int32
-	budget  *spending
+	// id is the rule's, which doesn't change, whatever becomes of the rule. No two entries
+	// of one request have the same.
+	id     uint32
+	budget *spending
 }
 
 const forgotten = -1
+
+// inLockOrder returns holds as they are to be locked. Two requests may have the same ones in
+// two orders, since Update may change the order of levels.
+func inLockOrder(holds []*entry) (order [maxLevels]*entry) {
+	for i, e := range holds {
+		at := i
+		for ; at > 0 && order[at-1].id > e.id; at-- {
+			order[at] = order[at-1]
+		}
+		order[at] = e
+	}
+	return order
+}
 
 // unused reports whether forgetting the entry changes nothing. Its mutex is held.
 func (e *entry) unused(l *Limiter, now int64) bool {

@@ -141,8 +141,9 @@ func (l *Limiter) try(rules *ruleSet, d *Demand, r *Reservation, now int64) *Err
 			return refused
 		}
 		holds := r.holds[:r.n]
+		order := inLockOrder(holds)
 		alive := true
-		for _, e := range holds {
+		for _, e := range order[:len(holds)] {
 			e.mu.Lock()
 			alive = alive && e.running != forgotten
 		}
@@ -208,7 +209,7 @@ func (l *Limiter) entry(r *rule, d *Demand) *entry {
 
 // add adds a bucket. s.mu is held.
 func (s *shard) add(r *rule, key []byte) *entry {
-	e := &entry{rule: r}
+	e := &entry{rule: r, id: r.id}
 	if r.period.limits() {
 		e.budget = r.spending(string(key))
 	}

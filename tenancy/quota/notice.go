@@ -33,12 +33,10 @@ func (r *rule) notice(s *spending, sum amount, now time.Time) Notice {
 	}
 }
 
-// Soft implements [Hold]. It must not be called while the Reservation is being ended.
+// Soft implements [Hold]. It may be called when Standing may.
 func (r *Reservation) Soft() (past []Notice) {
-	if r.state.Load() != taken {
-		return nil
-	}
-	for _, e := range r.holds[:r.n] {
+	holds, n := r.held()
+	for _, e := range holds[:n] {
 		if n, ok := e.soft(r.limiter.opts.Now()); ok {
 			past = append(past, n)
 		}

@@ -117,14 +117,18 @@ type Standing struct {
 }
 
 // Standing returns how the tightest of the rates that count a meter stands, the one of
-// which the least is left; ok is false if none does, or the Reservation was ended. It
-// must not be called while the Reservation is being ended.
+// which the least is left; ok is false if none does, or the Reservation was ended. It may
+// be called while the Reservation is being ended, but not while it is being reserved.
 func (r *Reservation) Standing(m Meter) (s Standing, ok bool) {
-	if r.state.Load() != taken || m >= numRates {
+	if m >= numRates {
+		return Standing{}, false
+	}
+	holds, n := r.held()
+	if n == 0 {
 		return Standing{}, false
 	}
 	now, _ := r.limiter.clock.now()
-	for _, e := range r.holds[:r.n] {
+	for _, e := range holds[:n] {
 		e.mu.Lock()
 		limits, b, rule := e.rule.rates[m].limits(), e.rates[m], e.rule
 		e.mu.Unlock()
@@ -134,6 +138,20 @@ func (r *Reservation) Standing(m Meter) (s Standing, ok bool) {
 		s, ok = tighter(s, ok, rule.standing(m, &b, now)), true
 	}
 	return s, ok
+}
+
+// held returns a copy of the holds while r is under way, else none: another request may find
+// that r has expired, and end it, at any time. Who ends r takes it from its lane first.
+func (r *Reservation) held() (holds [maxLevels]*entry, n int) {
+	if r.state.Load() != taken {
+		return holds, 0
+	}
+	r.lane.mu.Lock()
+	defer r.lane.mu.Unlock()
+	if r.state.Load() != taken {
+		return holds, 0
+	}
+	return r.holds, r.n
 }
 
 // standing is that of one of the rule's rates.

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -206,4 +207,82 @@ func TestPlanSaysWhatTheLimiterSays(t *testing.T) {
 		require.False(t, seen[keys[0]+keys[2]])
 		seen[keys[0]+keys[2]] = true
 	}
+}
+
+// Rules that change places under requests: no two of them wait for each other's buckets.
+func TestUpdateSwapsLevels(t *testing.T) {
+	t.Parallel()
+	a := quota.Rule{Name: "a", Level: "a", Requests: quota.Rate{Amount: 1 << 31}}
+	b := quota.Rule{Name: "b", Level: "b", Requests: quota.Rate{Amount: 1 << 31}}
+	l, _ := newLimiter(t, quota.Options{Rules: []quota.Rule{a, b}})
+	const goroutines = 8
+	var wg sync.WaitGroup
+	var left atomic.Int32
+	left.Store(goroutines)
+	for range goroutines {
+		wg.Go(func() {
+			defer left.Add(-1)
+			var r quota.Reservation
+			for range 20_000 {
+				if err := l.Reserve(&quota.Demand{}, &r); err != nil || !r.Refund() {
+					t.Errorf("%v", err)
+					return
+				}
+			}
+		})
+	}
+	wg.Go(func() {
+		for i := 0; left.Load() > 0; i++ {
+			rules := []quota.Rule{a, b}
+			if i%2 == 0 {
+				rules = []quota.Rule{b, a}
+			}
+			if _, err := l.Update(rules, quota.Weights{}); err != nil {
+				t.Errorf("%v", err)
+				return
+			}
+		}
+	})
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(5 * time.Minute):
+		t.Fatal("requests wait for each other")
+	}
+}
+
+// Another request may find that one has expired, and end it, while that one is asked how it
+// stands.
+func TestAskedWhileItExpires(t *testing.T) {
+	t.Parallel()
+	var l *quota.Limiter
+	var meanwhile func()
+	now := time.Unix(1_700_000_000, 0)
+	budget := quota.Budget{Money: 100, Period: quota.Day, SoftAt: 1}
+	l, err := quota.New(quota.Options{MaxAge: time.Second, Now: func() time.Time {
+		if f := meanwhile; f != nil {
+			meanwhile = nil
+			f()
+		}
+		return now
+	}, Rules: []quota.Rule{{Name: "a", Level: "a", Budget: budget}, {Name: "b", Level: "b", Requests: quota.Rate{Amount: 1}, Budget: budget}}})
+	require.NoError(t, err)
+	expire := func() {
+		now = now.Add(time.Minute)
+		l.Sweep()
+	}
+	var r quota.Reservation
+	require.NoError(t, l.Reserve(&quota.Demand{Cost: 10}, &r))
+	meanwhile = expire
+	require.Len(t, r.Soft(), 2)
+	require.Empty(t, r.Soft(), "it is ended")
+	require.False(t, r.Refund())
+	require.NoError(t, l.Reserve(&quota.Demand{Cost: 10}, &r))
+	meanwhile = expire
+	s, ok := r.Standing(quota.Requests)
+	require.True(t, ok)
+	require.Equal(t, "b", s.Rule)
+	_, ok = r.Standing(quota.Requests)
+	require.False(t, ok)
 }
