@@ -12,7 +12,8 @@ type Budget struct {
 	// as by the meter Tokens. 0 means no limit of that kind.
 	Money, Tokens int64
 	// Period is Day, Week (from Monday), Month or Year of the calendar in Zone. Empty
-	// with a Window.
+	// with a Window. A day begins with the first moment of its date, which is not always
+	// midnight.
 	Period Period
 	// Zone is the calendar's time zone. Nil means UTC.
 	Zone *time.Location
@@ -92,29 +93,60 @@ func (p *period) start(now time.Time) time.Time {
 	switch p.Period {
 	case Day:
 	case Week:
-		d -= (int(now.In(p.Zone).Weekday()) + 6) % 7 //nolint:mnd // days since Monday
+		d -= sinceMonday(now.In(p.Zone))
 	case Month:
 		d = 1
 	default:
 		m, d = time.January, 1
 	}
-	return time.Date(y, m, d, 0, 0, 0, 0, p.Zone)
+	start := firstOf(y, m, d, p.Zone)
+	// Clocks that are put back over midnight don't bring the old period back.
+	for next := p.next(start); !next.After(now); next = p.next(start) {
+		start = next
+	}
+	return start
 }
 
-// next is when the period that began at start ends.
+// next is when the period that began at start ends: later than start.
 func (p *period) next(start time.Time) time.Time {
 	y, m, d := start.In(p.Zone).Date()
 	switch p.Period {
 	case Day:
 		d++
 	case Week:
-		d += 7
+		d += 7 - sinceMonday(start.In(p.Zone))
 	case Month:
-		m++
+		m, d = m+1, 1
 	default:
-		y++
+		y, m, d = y+1, time.January, 1
 	}
-	return time.Date(y, m, d, 0, 0, 0, 0, p.Zone)
+	return firstOf(y, m, d, p.Zone)
+}
+
+func sinceMonday(t time.Time) int { return (int(t.Weekday()) + 6) % 7 } //nolint:mnd // days
+
+// firstOf is the first moment of a date, or of the first one after it that there is. It isn't
+// always midnight: clocks may be put forward at midnight, by an hour or, at the date line, by
+// a day; time.Date then gives a moment of the day before.
+func firstOf(y int, m time.Month, d int, zone *time.Location) time.Time {
+	midnight := time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
+	if zone == time.UTC {
+		return midnight
+	}
+	const most = 26 * time.Hour // more than any zone is from UTC
+	t := midnight.Add(-most).In(zone)
+	for {
+		_, offset := t.Zone()
+		_, until := t.ZoneBounds()
+		first := midnight.Add(-time.Duration(offset) * time.Second).In(zone)
+		if first.Before(t) {
+			first = t
+		}
+		if until.IsZero() || first.Before(until) { // else the clocks are changed before
+			return first
+		}
+		t = until
+	}
 }
 
 // amount is of what budgets limit.

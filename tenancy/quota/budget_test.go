@@ -74,6 +74,53 @@ func TestCalendar(t *testing.T) {
 	}
 }
 
+// Days, weeks, months and years follow each other without a gap and go on, whatever
+// becomes of midnight.
+func TestCalendarWithoutMidnight(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		zone       string
+		day        time.Time // some time before, in UTC
+		start, end string    // of the day that is unusual
+	}{
+		{"America/Santiago", time.Date(2026, 9, 3, 0, 0, 0, 0, time.UTC), "2026-09-06T04:00:00Z", "2026-09-07T03:00:00Z"}, // begins at 1:00
+		{"America/Santiago", time.Date(2026, 4, 2, 0, 0, 0, 0, time.UTC), "2026-04-04T03:00:00Z", "2026-04-05T04:00:00Z"}, // 23:00 comes twice
+		{"America/Havana", time.Date(2026, 3, 5, 0, 0, 0, 0, time.UTC), "2026-03-08T05:00:00Z", "2026-03-09T04:00:00Z"},
+		{"America/Havana", time.Date(2026, 10, 29, 0, 0, 0, 0, time.UTC), "2026-11-01T04:00:00Z", "2026-11-02T05:00:00Z"}, // 0:00 comes twice
+		{"Africa/Cairo", time.Date(2026, 4, 20, 0, 0, 0, 0, time.UTC), "2026-04-23T22:00:00Z", "2026-04-24T21:00:00Z"},
+		{"Asia/Beirut", time.Date(2026, 3, 26, 0, 0, 0, 0, time.UTC), "2026-03-28T22:00:00Z", "2026-03-29T21:00:00Z"},
+		{"America/St_Johns", time.Date(2010, 11, 4, 0, 0, 0, 0, time.UTC), "2010-11-07T02:30:00Z", "2010-11-08T03:30:00Z"}, // 0:01 is 23:01 again
+		{"Pacific/Apia", time.Date(2011, 12, 27, 0, 0, 0, 0, time.UTC), "2011-12-30T10:00:00Z", "2011-12-31T10:00:00Z"},    // no 30th
+		{"Asia/Kathmandu", time.Date(2026, 4, 20, 0, 0, 0, 0, time.UTC), "2026-04-21T18:15:00Z", "2026-04-22T18:15:00Z"},
+	} {
+		zone, err := time.LoadLocation(c.zone)
+		require.NoError(t, err)
+		for _, period := range []quota.Period{quota.Day, quota.Week, quota.Month, quota.Year} {
+			plan, err := quota.NewPlan(quota.Options{Rules: []quota.Rule{{Name: "b", Budget: quota.Budget{Money: 1, Period: period, Zone: zone}}}})
+			require.NoError(t, err)
+			buckets, _, _ := plan.Find(&quota.Demand{})
+			step := buckets[0]
+			_, last, lastEnd := step.Step(c.day)
+			seen := false
+			for now := c.day; now.Before(c.day.AddDate(0, 0, 14)); now = now.Add(10 * time.Minute) {
+				oldest, start, end := step.Step(now)
+				require.Equal(t, start, oldest)
+				require.False(t, start.After(now), "%v %v: %v", zone, period, now)
+				require.True(t, end.After(now), "%v %v: %v to %v", zone, period, now, end.In(zone))
+				if !start.Equal(last) {
+					require.True(t, start.Equal(lastEnd), "%v %v: %v is not %v", zone, period, start.In(zone), lastEnd.In(zone))
+				}
+				last, lastEnd = start, end
+				seen = seen || start.UTC().Format(time.RFC3339) == c.start && end.UTC().Format(time.RFC3339) == c.end
+				if period == quota.Week {
+					require.Equal(t, time.Monday, start.In(zone).Weekday())
+				}
+			}
+			require.True(t, seen || period != quota.Day, "%v", zone)
+		}
+	}
+}
+
 // A window counts what is not older than it, in steps; against all payments in a list.
 func TestWindow(t *testing.T) {
 	t.Parallel()

@@ -70,6 +70,21 @@ func TestClockOfRedisSetBack(t *testing.T) {
 	require.EqualValues(t, 60, left(), "forward, it refills")
 }
 
+// A clock of Redis's that runs away from a request's budget is no reason not to ask it for
+// others.
+func TestClockRunsAway(t *testing.T) {
+	s := newServer(t)
+	var clock atomic.Int64
+	l := s.limiter(t, Options{now: func() int64 { return clock.Add(48 * int64(time.Hour/time.Microsecond)) }, Rules: quota.Options{Rules: []quota.Rule{
+		{Name: "day", Classes: []string{"paid"}, Budget: quota.Budget{Money: 100, Period: quota.Day}},
+	}}})
+	for range 2 * patience {
+		_, err := l.Admit(context.Background(), &quota.Demand{Class: "paid", Cost: 1})
+		require.ErrorIs(t, err, errClock)
+	}
+	require.NoError(t, l.Stats().Down)
+}
+
 // A request under way for longer than MaxAge counts as estimated.
 func TestMaxAge(t *testing.T) {
 	s := newServer(t)

@@ -56,6 +56,9 @@ const (
 
 var errReply = errors.New("quota/redis: the script's reply is not what it should be; is another version of it loaded?")
 
+// errClock is of one request: others may have no budget, or one of another period.
+var errClock = errors.New("quota/redis: Redis's clock runs away")
+
 func parse(v any) (reply, error) {
 	list, ok := v.([]any)
 	if !ok || len(list) < 2 {
@@ -94,7 +97,7 @@ func (l *Limiter) ask(ctx context.Context, s *goredis.Script, keys []string, enc
 			return r, nil
 		}
 		if n == tries {
-			return r, fmt.Errorf("quota/redis: Redis's clock runs away: it says %d µs", r.now)
+			return r, fmt.Errorf("%w: it says %d µs", errClock, r.now)
 		}
 	}
 }
@@ -159,7 +162,7 @@ func state(n []int64, b quota.Bucket) (s quota.State, soft bool, err error) {
 // transient reports whether a reply that is an error says that Redis can't just now.
 func transient(err error) bool {
 	var state *StateError
-	if errors.As(err, &state) || errors.Is(err, errReply) {
+	if errors.As(err, &state) || errors.Is(err, errReply) || errors.Is(err, errClock) {
 		return false
 	}
 	var said goredis.Error
