@@ -402,3 +402,62 @@ func TestCancelledBeforeItArrives(t *testing.T) {
 	require.Equal(t, statusGone, r.status)
 	l.allFree(t, 1)
 }
+
+// What was given up after Redis had done it is not done again when another copy arrives.
+func TestCancelledBetweenTwoCopies(t *testing.T) {
+	s := newServer(t)
+	l := s.limiter(t, Options{Rules: running(1)})
+	ctx := context.Background()
+	h, err := l.Admit(ctx, &quota.Demand{Tenant: "t"})
+	require.NoError(t, err)
+	held, ok := h.(*hold)
+	require.True(t, ok)
+	l.forget(held)
+	l.settled(t)
+	r, err := l.admit(ctx, held)
+	require.NoError(t, err)
+	require.Equal(t, statusGone, r.status)
+	l.allFree(t, 1)
+}
+
+// feeding counts renewals, and lets a request begin and end while ends are told, so that
+// there is always one more to tell.
+type feeding struct {
+	counting
+
+	more func()
+}
+
+func (f *feeding) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []goredis.Cmder) error {
+		if cmds[0].Name() == "evalsha" { // else it is of a new connection
+			f.more()
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// Leases are renewed while there is always another end to tell.
+func TestLeasesAreRenewedUnderLoad(t *testing.T) {
+	s := newServer(t)
+	c := s.client(t)
+	t.Cleanup(func() { _ = c.Close() })
+	f := &feeding{counting: counting{sha: newScripts().renew.Hash()}}
+	var l *Limiter
+	var stop atomic.Bool
+	f.more = func() {
+		if stop.Load() {
+			return
+		}
+		if h, err := l.Admit(context.Background(), &quota.Demand{Tenant: "t"}); err == nil {
+			h.Settle(quota.Used{})
+		}
+	}
+	c.AddHook(f)
+	l = s.limiter(t, Options{Client: c, Rules: running(1000), Lease: time.Second})
+	defer stop.Store(true)
+	h, err := l.Admit(context.Background(), &quota.Demand{Tenant: "t"})
+	require.NoError(t, err)
+	require.True(t, h.Settle(quota.Used{}))
+	require.Eventually(t, func() bool { return f.calls.Load() > 3 }, longEnough, time.Millisecond)
+}

@@ -103,8 +103,10 @@ func (l *Limiter) serve(ctx context.Context) {
 				l.renew(ctx)
 			}
 		}
-		for more := true; more; {
-			more = l.health.down() == nil && l.flush(ctx)
+		// One batch a turn: there may be more for as long as requests come, and the lease
+		// must not wait for the last.
+		if l.health.down() == nil && l.flush(ctx) {
+			l.nudge()
 		}
 	}
 }

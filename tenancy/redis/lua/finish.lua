@@ -2,18 +2,14 @@
 
 local till = lease(q.sid)
 if bad then return {'bad', now, bad} end
+-- The request for the reservation, or another copy of it, may still be on its way to us.
+if q.cancel then redis.call('SET', KEYS[3], '1', 'PXAT', millis(now + q.lease)) end
 local raw = false
 if till > now then
 	raw = redis.pcall('HGET', KEYS[2], q.id)
 	if type(raw) == 'table' then return {'bad', now, KEYS[2]} end
 end
-if not raw then
-	if q.cancel then
-		-- It may still be on its way to us.
-		redis.call('SET', KEYS[3], '1', 'PXAT', millis(now + q.lease))
-	end
-	return {till > now and 'none' or 'lost', now}
-end
+if not raw then return {till > now and 'none' or 'lost', now} end
 local record = cmsgpack.unpack(raw)
 
 local entries, ends, softs = {}, {}, {}
