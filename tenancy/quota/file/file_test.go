@@ -83,6 +83,7 @@ func TestMistakes(t *testing.T) {
 		"rules:\n- {name: a, budget: {money: 1.-5, period: day}}":                   `found "1.-5"`,
 		"rules:\n- {name: a, budget: {money: 1, period: fortnight}}":                `the rule "a": the budget: the Period "fortnight" is none of`,
 		"rules:\n- {name: a, budget: {money: 1, period: day, zone: Europe/Berlni}}": `zone "Europe/Berlni" is not known here`,
+		"rules:\n- {name: a, requests: 1, budget: {}}":                              `f.yaml:2:34: budget has no amount; write money or tokens`,
 		"rules:\n- {name: a, concurrency: 3000000000}":                              `concurrency is at most 2147483647`,
 		"rules: []\nweights: {cached: 200}":                                         `cached is more than 100 tokens for one`,
 		"rules: []\nweights: {cached: 0.001}":                                       `cached must be a number with at most 2 digits`,

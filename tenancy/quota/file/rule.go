@@ -137,6 +137,9 @@ func (p *parser) budget(n *yaml.Node) (b quota.Budget) {
 			p.Boolean(v, name, &b.Soft)
 		}
 	})
+	if b == (quota.Budget{}) && len(p.errs) == 0 {
+		p.failf(n, "budget has no amount; write money or tokens, and a period or a window")
+	}
 	return b
 }
 
