@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -97,4 +98,62 @@ func TestRotationFails(t *testing.T) {
 	now = now.Add(time.Hour)
 	require.NoError(t, j.Write(t.Context(), one("c")))
 	require.Equal(t, []string{"c"}, idsIn(t, path))
+}
+
+// Whatever fails when a file of the spool is to be emptied: what is added goes on, all of
+// it is read once, in order.
+func TestASpoolThatCannotBeEmptied(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "spool.jsonl")
+	s, err := openSpool(path, 4000)
+	require.NoError(t, err)
+	bad := errors.New("no disk")
+	fail := false
+	for i := range s.sides {
+		s.sides[i].sync = func(f *os.File) error {
+			if info, err := f.Stat(); err == nil && info.Size() == 0 && fail { // it was cut
+				return bad
+			}
+			return f.Sync()
+		}
+	}
+	var want, got []string
+	failed := 0
+	for i := range 600 {
+		id := fmt.Sprintf("r%d", i)
+		want = append(want, id)
+		require.NoError(t, s.add(one(id)))
+		if i < 9 {
+			continue
+		}
+		part, err := s.next(1)
+		require.NoError(t, err)
+		got = append(got, part.records[0].ID)
+		from := s.from
+		uncut := from.f
+		from.f, err = os.OpenFile(from.path, []int{os.O_RDWR, os.O_RDONLY}[i%2], 0)
+		require.NoError(t, err)
+		fail = i%3 == 0
+		_, err = s.done(part)
+		fail = false
+		require.NoError(t, from.f.Close())
+		from.f = uncut
+		if err != nil {
+			failed++
+		}
+		require.Equal(t, 9, s.count)
+		require.Less(t, s.sides[0].left()+s.sides[1].left(), int64(4000))
+	}
+	require.GreaterOrEqual(t, failed, 3)
+	for s.count > 0 {
+		part, err := s.next(100)
+		require.NoError(t, err)
+		for i := range part.records {
+			got = append(got, part.records[i].ID)
+		}
+		_, err = s.done(part)
+		require.NoError(t, err)
+	}
+	require.Equal(t, want, got)
+	require.Zero(t, s.from.size)
+	require.NoError(t, s.close())
 }

@@ -109,7 +109,7 @@ func (k *keeper) run() {
 		}
 	}
 	if k.spool != nil {
-		_ = k.spool.file.close() // it is empty
+		_ = k.spool.close() // it is empty
 	}
 }
 
@@ -226,7 +226,7 @@ func (k *keeper) consume(s stretch) {
 	l.advance(s.lines - old)
 	if damaged > 0 && l.opts.Logger != nil {
 		l.opts.Logger.Error("ledger: lines of the spool can't be read; they are in the file beside it",
-			slog.Int("lines", damaged), slog.String("file", k.spool.file.path+".torn"))
+			slog.Int("lines", damaged), slog.String("file", k.spool.from.torn))
 	}
 }
 
@@ -325,7 +325,7 @@ func (k *keeper) giveUp() {
 		if err != nil {
 			l.trouble(fmt.Errorf("ledger: writing the spool: %w", err), false)
 		}
-		if e := k.spool.file.close(); e != nil {
+		if e := k.spool.close(); e != nil {
 			l.trouble(e, false)
 		}
 	}

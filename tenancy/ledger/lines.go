@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ const private = 0o600
 // for readAt.
 type lines struct {
 	path string
+	torn string   // the file beside, for what is no line
 	f    *os.File // nil: to be opened
 	size int64    // up to where there are whole lines on disk
 	held *os.File // the lock
@@ -35,11 +37,16 @@ func openLines(path string) (*lines, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lines{path: path, held: held, sync: (*os.File).Sync}
+	l := newLines(path)
+	l.held = held
 	if err := l.open(); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
+}
+
+func newLines(path string) *lines {
+	return &lines{path: path, torn: path + ".torn", sync: (*os.File).Sync}
 }
 
 func (l *lines) open() error {
@@ -97,7 +104,7 @@ func (l *lines) mend(f *os.File) (int64, error) {
 
 // keep adds what is no line to the file beside.
 func (l *lines) keep(torn *io.SectionReader) error {
-	f, err := os.OpenFile(l.path+".torn", os.O_CREATE|os.O_APPEND|os.O_WRONLY, private)
+	f, err := os.OpenFile(l.torn, os.O_CREATE|os.O_APPEND|os.O_WRONLY, private)
 	if err != nil {
 		return err
 	}
@@ -127,6 +134,23 @@ func wholeLines(f io.ReaderAt, size int64) (int64, error) {
 		end -= n
 	}
 	return 0, nil
+}
+
+// count returns how many there are.
+func (l *lines) count() (n int, err error) {
+	in := bufio.NewReaderSize(io.NewSectionReader(l.f, 0, l.size), readBytes)
+	for {
+		part, err := in.ReadSlice('\n')
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return 0, err
+		}
+		if part[len(part)-1] == '\n' {
+			n++
+		}
+	}
 }
 
 // add writes whole lines behind the others and waits until they are on disk. After an

@@ -27,9 +27,11 @@ type Options struct {
 	// the next Ledger with that file writes it, as it does after a crash. Empty means
 	// none: then Append refuses what finds the Buffer full. One Ledger has it at a time:
 	// another gets an error that wraps [ErrInUse].
+	// A second file lies beside it, Spool + ".2": while one is written to the sink, what
+	// comes goes to the other.
 	Spool string
-	// SpoolBytes bounds that file, which is emptied when all of it is written. 0 means
-	// 1 GiB.
+	// SpoolBytes bounds what waits there for the sink. A file keeps its size until all of
+	// it is written, so the two may take twice as much of the disk. 0 means 1 GiB.
 	SpoolBytes int64
 	// WriteTimeout ends the context of one Write. 0 means 30 s.
 	WriteTimeout time.Duration

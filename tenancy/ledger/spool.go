@@ -5,39 +5,77 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
+	"time"
 )
 
-// spool is the file for what the sink is too slow for. It is for one goroutine.
+// spool is what the sink is too slow for, in two files: while one is read, what comes goes
+// to the other, so that each is emptied some time though more comes all the time. It is
+// for one goroutine.
 type spool struct {
-	file *lines
-	most int64
-	read int64 // up to where the sink has it
-	// count is the lines from read on, of which the first old are an earlier Ledger's.
+	sides [2]side
+	// from is read, to is written; they may be one. What is in from is older.
+	from, to *side
+	most     int64 // bytes that wait
+	turn     int64 // the size from which on a file that is being read does not grow
+	// count is the lines that wait, of which the first old are an earlier Ledger's.
 	count, old int
 	buf        bytes.Buffer
 }
 
+// side is one of the files.
+type side struct {
+	*lines
+	read int64 // up to where the sink has it
+}
+
+func (s *side) left() int64 { return s.size - s.read }
+
+// turnBytes bounds spool.turn: below, it is not worth an fsync to empty a file.
+const turnBytes = 1 << 20
+
 func openSpool(path string, most int64) (*spool, error) {
-	file, err := openLines(path)
+	// The one that has not been written to for longer is older. Opening may mend them.
+	var written [2]time.Time
+	paths := [2]string{path, path + ".2"}
+	for i := range paths {
+		if info, err := os.Stat(paths[i]); err == nil {
+			written[i] = info.ModTime()
+		}
+	}
+	first, err := openLines(path)
 	if err != nil {
 		return nil, err
 	}
-	s := &spool{file: file, most: most}
-	in := bufio.NewReaderSize(io.NewSectionReader(file.f, 0, file.size), readBytes)
-	for {
-		part, err := in.ReadSlice('\n')
-		if errors.Is(err, io.EOF) {
-			break
+	second := newLines(paths[1]) // the lock is for both
+	second.torn = first.torn
+	s := &spool{sides: [2]side{{lines: first}, {lines: second}}, most: most, turn: min(turnBytes, most/2)}
+	s.from, s.to = &s.sides[0], &s.sides[1]
+	if err := second.open(); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	if written[1].Before(written[0]) {
+		s.from, s.to = s.to, s.from
+	}
+	switch {
+	case s.from.size == 0:
+		s.from = s.to
+	case s.to.size == 0:
+		s.to = s.from
+	}
+	for i := range s.sides {
+		n, err := s.sides[i].lines.count()
+		if err != nil {
+			return nil, errors.Join(err, s.close())
 		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return nil, errors.Join(err, file.close())
-		}
-		if part[len(part)-1] == '\n' {
-			s.old++
-		}
+		s.old += n
 	}
 	s.count = s.old
 	return s, nil
+}
+
+func (s *spool) close() error {
+	return errors.Join(s.sides[1].close(), s.sides[0].close()) // the lock last
 }
 
 // errSpoolFull is the reason for which no more goes there.
@@ -48,14 +86,25 @@ func (s *spool) add(records []Record) error {
 	if err := Encode(&s.buf, records); err != nil {
 		return err
 	}
-	if s.file.size+int64(s.buf.Len()) > s.most {
+	if s.sides[0].left()+s.sides[1].left()+int64(s.buf.Len()) > s.most {
 		return errSpoolFull
 	}
-	if err := s.file.add(s.buf.Bytes()); err != nil {
+	if s.to == s.from && s.from.read > 0 && s.from.size >= s.turn {
+		s.to = s.other()
+	}
+	if err := s.to.add(s.buf.Bytes()); err != nil {
 		return err
 	}
 	s.count += len(records)
 	return nil
+}
+
+// other is the file that is not read.
+func (s *spool) other() *side {
+	if s.from == &s.sides[0] {
+		return &s.sides[1]
+	}
+	return &s.sides[0]
 }
 
 // stretch is a part of the spool.
@@ -70,9 +119,10 @@ type stretch struct {
 // next returns the stretch of at most so many lines that is to be written next. What can't
 // be read is moved to the file beside.
 func (s *spool) next(most int) (stretch, error) {
-	out := stretch{end: s.read}
-	in := bufio.NewReaderSize(io.NewSectionReader(s.file.f, s.read, s.file.size-s.read), readBytes)
-	for out.lines < most && out.end < s.file.size {
+	from := s.from
+	out := stretch{end: from.read}
+	in := bufio.NewReaderSize(io.NewSectionReader(from.f, from.read, from.left()), readBytes)
+	for out.lines < most && out.end < from.size {
 		text, err := in.ReadSlice('\n')
 		n := int64(len(text))
 		for errors.Is(err, bufio.ErrBufferFull) {
@@ -84,7 +134,7 @@ func (s *spool) next(most int) (stretch, error) {
 		}
 		if r, err := parse(text); n == int64(len(text)) && err == nil && r != nil {
 			out.records = append(out.records, *r)
-		} else if err := s.file.keep(io.NewSectionReader(s.file.f, out.end, n)); err != nil {
+		} else if err := from.keep(io.NewSectionReader(from.f, out.end, n)); err != nil {
 			return stretch{}, err
 		}
 		out.lines++
@@ -97,16 +147,16 @@ func (s *spool) next(most int) (stretch, error) {
 // Ledger's. If the file can't be emptied it will be written again: that is an error, and
 // no harm.
 func (s *spool) done(of stretch) (old int, err error) {
-	s.read = of.end
+	from := s.from
+	from.read = of.end
 	s.count -= of.lines
 	old = min(s.old, of.lines)
 	s.old -= old
-	if s.read < s.file.size {
+	if from.left() > 0 {
 		return old, nil
 	}
-	if err := s.file.clear(); err != nil {
-		return old, err
-	}
-	s.read = 0
-	return old, nil
+	s.from = s.to
+	err = from.clear()
+	from.read = min(from.read, from.size) // it may be empty all the same
+	return old, err
 }

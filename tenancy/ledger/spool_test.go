@@ -135,6 +135,74 @@ func TestAFullSpool(t *testing.T) {
 	balanced(t, l, 0, 0)
 }
 
+// SpoolBytes bounds what waits, not what has ever passed through: a sink that is fast
+// enough, but never so fast that nothing waits, loses nothing.
+func TestASpoolThatIsNeverEmpty(t *testing.T) {
+	const most = 20_000
+	path := spoolPath(t)
+	sink := &memory{gate: make(chan struct{})}
+	l := open(t, ledger.Options{Sink: sink, Buffer: 64, Batch: 10, Spool: path, SpoolBytes: most, Patience: 30 * time.Second})
+	n := 0
+	for ; l.Stats().Spooled < 40; n++ {
+		require.NoError(t, l.Append(record(n)))
+	}
+	for range 200 {
+		before := l.Stats().Durable
+		sink.gate <- struct{}{}
+		require.Eventually(t, func() bool { return l.Stats().Durable > before }, soon, 100*time.Microsecond)
+		appendAll(t, l, n, n+10)
+		n += 10
+		require.Positive(t, l.Stats().Spooled)
+		var size int64
+		for _, name := range []string{path, path + ".2"} {
+			info, err := os.Stat(name)
+			require.NoError(t, err)
+			size += info.Size()
+		}
+		require.LessOrEqual(t, size, int64(2*most))
+	}
+	close(sink.gate)
+	flush(t, l)
+	require.NoError(t, l.Close())
+	require.Equal(t, wantIDs(0, n), sink.ids())
+	require.Zero(t, l.Stats().Lost)
+}
+
+// What two files hold is written after a crash, the older one's first.
+func TestBothFilesOfASpoolAreWritten(t *testing.T) {
+	for _, newer := range []int{0, 1} {
+		path := spoolPath(t)
+		for i, name := range []string{path, path + ".2"} {
+			var text bytes.Buffer
+			require.NoError(t, ledger.Encode(&text, []ledger.Record{*record(10 * i), *record(10*i + 1)}))
+			require.NoError(t, os.WriteFile(name, append(text.Bytes(), `{"id":"half`...), 0o600))
+			at := noon
+			if i == newer {
+				at = at.Add(time.Second)
+			}
+			require.NoError(t, os.Chtimes(name, at, at))
+		}
+		sink := &memory{}
+		l := open(t, ledger.Options{Sink: sink, Spool: path})
+		appendAll(t, l, 20, 21)
+		flush(t, l)
+		want := []string{"r0", "r1", "r10", "r11", "r20"}
+		if newer == 0 {
+			want = []string{"r10", "r11", "r0", "r1", "r20"}
+		}
+		require.Equal(t, want, sink.ids())
+		require.NoError(t, l.Close())
+		torn, err := os.ReadFile(path + ".torn")
+		require.NoError(t, err)
+		require.Equal(t, 2, bytes.Count(torn, []byte("half")))
+		for _, name := range []string{path, path + ".2"} {
+			left, err := os.ReadFile(name)
+			require.NoError(t, err)
+			require.Empty(t, left)
+		}
+	}
+}
+
 func TestOneLedgerOneSpool(t *testing.T) {
 	path := spoolPath(t)
 	l := open(t, ledger.Options{Sink: &memory{}, Spool: path})
