@@ -149,6 +149,17 @@ func firstOf(y int, m time.Month, d int, zone *time.Location) time.Time {
 	}
 }
 
+// capped is how much of an estimate is reserved: no more than a budget that refuses has.
+func (p *period) capped(a amount) amount {
+	if p.Money > 0 && !p.Soft {
+		a.money = min(a.money, p.Money)
+	}
+	if p.Tokens > 0 && !p.Soft {
+		a.tokens = min(a.tokens, p.Tokens)
+	}
+	return a
+}
+
 // amount is of what budgets limit.
 type amount struct{ money, tokens int64 }
 
@@ -212,21 +223,27 @@ func (s *spending) exceeded(p *period, d amount) (Meter, bool) {
 	}
 }
 
-// reset is when d more could fit, if nothing else is spent: the period's end, or when
-// enough has left the window.
-func (s *spending) reset(p *period, d amount, now time.Time) time.Time {
-	if p.Window == 0 {
-		return p.next(p.start(now))
+// room is when d more could fit, if nothing else is spent: in the next period, or when enough
+// has left the window. It isn't exact if it needs requests under way to take less than they
+// have reserved, which nobody knows: then it is as if they took nothing.
+func (s *spending) room(p *period, d amount, now time.Time) (at time.Time, exact bool) {
+	left := spending{steps: s.steps, reserved: s.reserved}
+	_, over := (&spending{reserved: s.reserved}).exceeded(p, d)
+	if over {
+		left.reserved = amount{}
 	}
-	left := *s
 	for len(left.steps) > 0 {
-		if _, over := left.exceeded(p, d); !over {
+		if _, more := left.exceeded(p, d); !more {
+			break
+		}
+		if p.Window == 0 {
+			now = p.next(p.start(now))
 			break
 		}
 		now = time.Unix(0, left.steps[0].start).Add(p.Window + p.Window/windowSteps)
 		left.steps = left.steps[1:]
 	}
-	return now
+	return now, !over
 }
 
 // spend books what was spent, and reports whether that reached the soft limit for the

@@ -183,6 +183,41 @@ func TestBudgetReserves(t *testing.T) {
 	require.NoError(t, l.Reserve(&quota.Demand{Team: "u", Input: 1000}, &b), "another team")
 }
 
+// When a budget is taken by requests under way, nobody knows when there is room: that is
+// said, and a time that isn't now.
+func TestBudgetTakenByRequestsUnderWay(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		budget        quota.Budget
+		demand, spend int64
+		retry, reset  time.Duration
+		exact         bool
+	}{
+		{budget: quota.Budget{Money: 100, Window: time.Hour}, demand: 50, retry: time.Second, reset: time.Second},
+		{budget: quota.Budget{Money: 100, Window: time.Hour}, demand: 50, spend: 15, retry: time.Second, reset: time.Second},
+		{budget: quota.Budget{Money: 100, Window: time.Hour}, demand: 90, spend: 15, retry: 61 * time.Minute, reset: 61 * time.Minute},
+		{budget: quota.Budget{Money: 100, Window: time.Hour}, demand: 15, spend: 15, retry: 61 * time.Minute, reset: 61 * time.Minute, exact: true},
+		{budget: quota.Budget{Money: 100, Period: quota.Day}, demand: 50, retry: time.Second, reset: 24 * time.Hour},
+		{budget: quota.Budget{Money: 100, Period: quota.Day}, demand: 90, spend: 15, retry: 24 * time.Hour, reset: 24 * time.Hour},
+		{budget: quota.Budget{Money: 100, Period: quota.Day}, demand: 15, spend: 15, retry: 24 * time.Hour, reset: 24 * time.Hour, exact: true},
+	} {
+		l, clock := budgeted(t, c.budget, nil)
+		now := *clock.t.Load()
+		require.NoError(t, spend(t, l, c.spend))
+		var running quota.Reservation
+		require.NoError(t, l.Reserve(&quota.Demand{Team: "t", Cost: 80}, &running))
+		no := refusal(t, spend(t, l, c.demand))
+		require.Equal(t, c.retry, no.RetryAfter, "%+v", c)
+		require.Equal(t, c.reset, no.Reset.Sub(now), "%+v", c)
+		require.Equal(t, c.exact, no.Exact, "%+v", c)
+		require.NotContains(t, no.Error(), "in 1ns")
+		if c.exact {
+			clock.set(now.Add(no.RetryAfter))
+			require.NoError(t, spend(t, l, c.demand))
+		}
+	}
+}
+
 // The soft limit is told once in a period; a soft budget refuses nothing.
 func TestSoft(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,9 @@ type Demand struct {
 	// Output is how long the answer is expected to be, in tokens: see [Outputs].
 	Output int64
 	// Cost is what that is expected to cost, in millionths of the currency.
+	//
+	// Cached, Output and Cost are guesses. No limit refuses a request for good because of
+	// them: it takes no more than the limit, and the rest, if it is used, is debt.
 	Cost int64
 }
 
@@ -28,11 +31,26 @@ type Used struct {
 type takes struct {
 	rates [numRates]int64
 	of    amount
+	// least is, of a Demand, what the prompt counts as, whatever is cached and however long
+	// the answer gets.
+	least int64
 }
 
 func (w *Weights) demanded(d *Demand) takes {
 	cached := clamp(min(d.Cached, d.Input))
-	return w.takes(clamp(d.Input)-cached, cached, 0, clamp(d.Output), 0, clamp(d.Cost))
+	t := w.takes(clamp(d.Input)-cached, cached, 0, clamp(d.Output), 0, clamp(d.Cost))
+	t.least = wholes(clamp(d.Input) * min(whole, w.Cached.value(), w.CacheWrite.value()))
+	return t
+}
+
+// known is how much of a meter the request takes for certain.
+func (t *takes) known(m Meter) int64 {
+	switch m {
+	case Tokens, Input:
+		return t.least
+	default: // of requests one, which is within any limit
+		return 0
+	}
 }
 
 func (w *Weights) used(u *Used) takes {

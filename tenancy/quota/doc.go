@@ -15,16 +15,25 @@
 // with Amount per Per, and lets a request through that finds enough in it. So within
 // any time t at most Burst + Amount·t/Per pass, plus what requests used beyond their
 // estimates: that is debt, and the bucket lets nothing through until it is paid. All
-// arithmetic is in whole numbers and exact, however often something is given back;
-// what is given back after a bucket has been full in between is not given, since the
-// bucket had forgotten it.
+// arithmetic is in whole numbers and exact, however often something is given back.
+//
+// What is given back is what the bucket has not refilled meanwhile, where it refills what
+// was taken first first: all of it soon after, nothing once Burst·Per/Amount have passed, or
+// the bucket has been full. It may be taken again, so that what is given back within t of
+// requests that were let through before passes on top of the above.
+//
+// What is only expected of a request, the answer's length, the cost and what is cached, never
+// refuses it for good. If it is more than there can be, all that there can be is reserved,
+// and the rest is debt if it is used. So Permanent means that the prompt alone, by its
+// cheapest Weight, is more than the limit.
 //
 // # Budgets
 //
 // A [Budget] is an amount for a period of the calendar, in a time zone, or for the
 // last so many hours. A hard one refuses, and says what was spent and when it begins
-// anew; of one that has reached its soft limit OnSoft is told once in a period, and
-// [Hold.Soft] whoever is let through.
+// anew, which is a guess if requests under way hold what is left ([Error.Exact]); of one
+// that has reached its soft limit OnSoft is told once in a period, and [Hold.Soft] whoever
+// is let through.
 //
 // # Long requests
 //

@@ -61,9 +61,10 @@ func (e *entry) refuses(o *Options, d *Demand, t *takes, now int64) *Error {
 		if !p.limits() || asked == 0 {
 			continue
 		}
-		if asked > p.limit.Burst {
-			return e.rule.refusal(d, Error{Meter: Meter(m), Limit: p.limit.Burst, Asked: asked, Permanent: true})
+		if known := t.known(Meter(m)); known > p.limit.Burst {
+			return e.rule.refusal(d, Error{Meter: Meter(m), Limit: p.limit.Burst, Asked: known, Permanent: true})
 		}
+		asked = p.capped(asked)
 		if wait := e.rates[m].wait(p, asked, now); wait > 0 {
 			worst = later(worst, e.rule.refusal(d, Error{
 				Meter: Meter(m), Limit: p.limit.Burst, Asked: asked, Left: e.rates[m].left(p, now),
@@ -77,31 +78,44 @@ func (e *entry) refuses(o *Options, d *Demand, t *takes, now int64) *Error {
 		}))
 	}
 	if e.budget != nil {
-		if r := e.overBudget(o.Now(), d, t); r != nil {
+		if r := e.overBudget(o, d, t); r != nil {
 			worst = later(worst, r)
 		}
 	}
 	return worst
 }
 
-func (e *entry) overBudget(wall time.Time, d *Demand, t *takes) *Error {
-	p := &e.rule.period
+func (e *entry) overBudget(o *Options, d *Demand, t *takes) *Error {
+	p, wall := &e.rule.period, o.Now()
 	e.budget.advance(p, wall)
-	m, over := e.budget.exceeded(p, t.of)
-	if !over || p.Soft {
+	if p.Soft {
+		return nil
+	}
+	if p.Tokens > 0 && t.least > p.Tokens {
+		return e.rule.refusal(d, Error{Meter: BudgetTokens, Limit: p.Tokens, Asked: t.least, Permanent: true})
+	}
+	of := p.capped(t.of)
+	m, over := e.budget.exceeded(p, of)
+	if !over {
 		return nil
 	}
 	sum := e.budget.spent().plus(e.budget.reserved)
-	r := Error{Meter: m, Limit: p.Money, Asked: t.of.money, Spent: sum.money}
+	r := Error{Meter: m, Limit: p.Money, Asked: of.money, Spent: sum.money}
 	if m == BudgetTokens {
-		r.Limit, r.Asked, r.Spent = p.Tokens, t.of.tokens, sum.tokens
-	}
-	if r.Asked > r.Limit {
-		return e.rule.refusal(d, Error{Meter: m, Limit: r.Limit, Asked: r.Asked, Permanent: true})
+		r.Limit, r.Asked, r.Spent = p.Tokens, of.tokens, sum.tokens
 	}
 	r.Left = r.Limit - r.Spent
-	r.Reset = e.budget.reset(p, t.of, wall).In(p.Zone)
-	r.RetryAfter, r.Exact = max(r.Reset.Sub(wall), 1), true
+	var room time.Time
+	room, r.Exact = e.budget.room(p, of, wall)
+	r.RetryAfter = max(room.Sub(wall), 1)
+	if !r.Exact {
+		r.RetryAfter = max(r.RetryAfter, o.ConcurrencyRetry)
+	}
+	r.Reset = wall.Add(r.RetryAfter)
+	if p.Window == 0 {
+		r.Reset = p.next(p.start(wall))
+	}
+	r.Reset = r.Reset.In(p.Zone)
 	return e.rule.refusal(d, r)
 }
 
@@ -136,17 +150,19 @@ func later(a, b *Error) *Error {
 	return a
 }
 
-// takeAll takes t, and returns the budget that it is of. Its mutex is held, and refuses
-// has said nil.
-func (e *entry) takeAll(t *takes, now int64, fills *[numRates]uint32) *spending {
+// takeAll takes t, and returns the budget that it is of and what it has reserved there. Its
+// mutex is held, and refuses has said nil.
+func (e *entry) takeAll(t *takes, now int64, loans *[numRates]loan) (*spending, amount) {
 	for m := range e.rule.rates {
+		loans[m] = loan{n: t.rates[m]}
 		if p := &e.rule.rates[m]; p.limits() {
-			fills[m] = e.rates[m].take(p, t.rates[m], now)
+			loans[m] = e.rates[m].take(p, p.capped(t.rates[m]), now)
 		}
 	}
 	e.running++
+	cost := e.rule.period.capped(t.of)
 	if e.budget != nil {
-		e.budget.reserved = e.budget.reserved.plus(t.of)
+		e.budget.reserved = e.budget.reserved.plus(cost)
 	}
-	return e.budget
+	return e.budget, cost
 }

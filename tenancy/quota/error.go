@@ -17,19 +17,21 @@ type Error struct {
 	// Meter is what there is too little of.
 	Meter Meter
 	// Limit is the rate's Burst, the Concurrency or the Budget; Asked what the request
-	// needs; Left what there was, negative in debt.
+	// needs, at most the Limit of what is only estimated; Left what there was, negative in debt.
 	Limit, Asked, Left int64
 	// Spent is, of a Budget, what the period has seen so far, what requests under way may
 	// cost included, and Reset when it is fresh: when the period ends, or when enough has
-	// left the window. Zero for other meters; Reset is zero if Permanent.
+	// left the window, as far as that is known: see Exact. Zero for other meters; Reset is
+	// zero if Permanent.
 	Spent int64
 	Reset time.Time
 	// RetryAfter is after what time the same request is let through if nothing else
-	// comes first. Where Concurrency refuses, too, it is a guess, since nobody knows when a
-	// request ends: Exact says so. 0 if Permanent.
+	// comes first. Where Concurrency refuses, too, or requests under way hold what a Budget
+	// has, it is a guess, since nobody knows when a request ends: Exact says so. 0 if
+	// Permanent.
 	RetryAfter time.Duration
 	Exact      bool
-	// Permanent: it never will be, because it asks for more than there can be, or
+	// Permanent: it never will be, because its prompt alone is more than there can be, or
 	// because the rule denies.
 	Permanent bool
 	// Denied: the rule has Deny.
@@ -54,6 +56,9 @@ func (r *Error) Error() string {
 	case r.Permanent:
 		return fmt.Sprintf("quota: rule %q for %s: the request needs %d %v, and %d is the most that it lets through at once",
 			r.Rule, who, r.Asked, r.Meter, r.Limit)
+	case (r.Meter == Money || r.Meter == BudgetTokens) && !r.Exact:
+		return fmt.Sprintf("quota: rule %q for %s: the budget of %d %v is spent or reserved (%d are, %d more needed); "+
+			"it resets at %s, try again in %v", r.Rule, who, r.Limit, r.Meter, r.Spent, r.Asked, r.Reset.Format(time.RFC3339), r.RetryAfter)
 	case r.Meter == Money || r.Meter == BudgetTokens:
 		return fmt.Sprintf("quota: rule %q for %s: the budget of %d %v is spent (%d are, %d more needed); it resets at %s, in %v",
 			r.Rule, who, r.Limit, r.Meter, r.Spent, r.Asked, r.Reset.Format(time.RFC3339), r.RetryAfter)

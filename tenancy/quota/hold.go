@@ -8,7 +8,8 @@ import "context"
 type Hold interface {
 	// Settle replaces what was reserved by what was used; it reports whether it did.
 	Settle(u Used) bool
-	// Refund gives everything back: nothing was served. It reports whether it did.
+	// Refund gives everything back that rates have not refilled meanwhile: nothing was
+	// served. It reports whether it did.
 	Refund() bool
 	// Standing returns how the tightest of the rates that count a meter stands; ok is
 	// false if none does or that isn't known.

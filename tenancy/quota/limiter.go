@@ -154,7 +154,7 @@ func (l *Limiter) try(rules *ruleSet, d *Demand, r *Reservation, now int64) *Err
 			}
 			if refused == nil {
 				for i, e := range holds {
-					r.spendings[i] = e.takeAll(&r.takes, now, &r.fills[i])
+					r.spendings[i], r.costs[i] = e.takeAll(&r.takes, now, &r.loans[i])
 				}
 			}
 		}

@@ -86,8 +86,51 @@ func TestPermanent(t *testing.T) {
 	require.Zero(t, r.RetryAfter)
 	require.Equal(t, int64(300), r.Limit)
 	require.True(t, refusal(t, l.Reserve(&quota.Demand{Class: "batch"}, &quota.Reservation{})).Denied)
-	require.True(t, refusal(t, l.Reserve(&quota.Demand{Cost: 51}, &quota.Reservation{})).Permanent)
 	require.NoError(t, l.Reserve(&quota.Demand{Input: 300, Cost: 50}, &quota.Reservation{}), "nothing was taken by those that were refused")
+}
+
+// What is only a guess refuses nobody for good: an answer's length, what it costs, and how
+// much of the prompt is cached. It takes all that there is, and the rest at the end.
+func TestGuessesAreNotPermanent(t *testing.T) {
+	t.Parallel()
+	l, clock := newLimiter(t, quota.Options{
+		Weights: quota.Weights{Cached: quota.Hundredths(10)},
+		Rules: []quota.Rule{{
+			Name: "r", Tokens: quota.Rate{Amount: 1000, Burst: 300}, Input: quota.Rate{Amount: 400}, Output: quota.Rate{Amount: 200},
+			Budget: quota.Budget{Money: 50, Tokens: 5000, Period: quota.Day},
+		}},
+	})
+	var r quota.Reservation
+	for name, d := range map[string]quota.Demand{
+		"output": {Input: 10, Output: 12_000}, "cost": {Cost: 51}, "a prompt that may be cached": {Input: 3000},
+	} {
+		require.NoError(t, l.Reserve(&d, &r), name)
+		require.True(t, r.Refund())
+	}
+	no := refusal(t, l.Reserve(&quota.Demand{Input: 3001}, &r))
+	require.True(t, no.Permanent)
+	require.EqualValues(t, 301, no.Asked)
+	no = refusal(t, l.Reserve(&quota.Demand{Input: 50_001}, &r))
+	require.True(t, no.Permanent)
+
+	big := &quota.Demand{Input: 100, Output: 12_000, Cost: 1000}
+	require.NoError(t, l.Reserve(big, &r))
+	no = refusal(t, l.Reserve(&quota.Demand{Output: 1}, &quota.Reservation{}))
+	require.False(t, no.Permanent)
+	require.True(t, r.Settle(quota.Used{Uncached: 100, Output: 500, Cost: 20}))
+	// 600 of 300 were used: as much more is missing as was reserved too little.
+	no = refusal(t, l.Reserve(&quota.Demand{Output: 1}, &r))
+	require.EqualValues(t, -300, no.Left)
+	clock.add(time.Hour)
+	no = refusal(t, l.Reserve(big, &r))
+	require.Equal(t, quota.Money, no.Meter)
+	require.EqualValues(t, 20, no.Spent)
+	require.EqualValues(t, 50, no.Asked)
+	require.True(t, no.Exact)
+	clock.add(no.RetryAfter)
+	require.NoError(t, l.Reserve(big, &r))
+	require.True(t, r.Refund())
+	require.NoError(t, l.Reserve(big, &r), "all was given back")
 }
 
 // All or nothing: what the second rule refuses takes nothing from the first.
@@ -190,6 +233,28 @@ func TestRefundIsNotGivenTwice(t *testing.T) {
 	require.Equal(t, time.Second, refusal(t, l.Reserve(&quota.Demand{Input: 1}, &early)).RetryAfter)
 	require.True(t, late.Refund())
 	require.NoError(t, l.Reserve(&quota.Demand{Input: 60}, &early))
+}
+
+// Requests that were let through one after the other, as the bucket refilled, and are all
+// given back at one moment don't let as many through at that moment.
+func TestManyRefundsAtOnce(t *testing.T) {
+	t.Parallel()
+	l, clock := newLimiter(t, quota.Options{Rules: []quota.Rule{{Name: "r", Tokens: quota.Rate{Amount: 1000}}}})
+	var held [30]quota.Reservation
+	for i := range held {
+		if i > 0 {
+			clock.add(time.Minute)
+		}
+		require.NoError(t, l.Reserve(&quota.Demand{Input: 1000}, &held[i]))
+	}
+	passed := 0
+	for i := range held {
+		require.True(t, held[i].Refund())
+		for l.Reserve(&quota.Demand{Input: 250}, &quota.Reservation{}) == nil {
+			passed++
+		}
+	}
+	require.Equal(t, 4, passed)
 }
 
 func TestConcurrencyAndExpiry(t *testing.T) {

@@ -49,6 +49,9 @@ func gcd(a, b uint64) uint64 {
 // limits reports whether there is a limit at all.
 func (p *pace) limits() bool { return p.den != 0 }
 
+// capped is how much of an estimate is reserved: no more than the bucket can hold.
+func (p *pace) capped(n int64) int64 { return min(n, p.limit.Burst) }
+
 // span is how long n units take to refill: ns nanoseconds and frac/den of one. n is
 // at most maxTake; the result saturates at 73 years.
 func (p *pace) span(n int64) (ns int64, frac uint32) {
@@ -99,16 +102,23 @@ func (b *bucket) wait(p *pace, n, now int64) int64 {
 	return max(wait, 0)
 }
 
+// loan is what was taken: n units. The bucket was to be full at full and frac/den then, and
+// had been found full so often as fills says.
+type loan struct {
+	n, full     int64
+	frac, fills uint32
+}
+
 // take takes n units, which wait has said are there, or more: debt. It returns what
 // put needs to give them back.
-func (b *bucket) take(p *pace, n, now int64) (fills uint32) {
+func (b *bucket) take(p *pace, n, now int64) loan {
 	if b.full < now {
 		b.full, b.frac = now, 0
 		b.fills++
 	}
 	ns, frac := p.span(n)
 	b.add(p, ns, frac)
-	return b.fills
+	return loan{n: n, full: b.full, frac: b.frac, fills: b.fills}
 }
 
 func (b *bucket) add(p *pace, ns int64, frac uint32) {
@@ -121,13 +131,17 @@ func (b *bucket) add(p *pace, ns int64, frac uint32) {
 	b.full = min(b.full+ns, 2*maxSpan) // the sums in wait stay within 64 bits
 }
 
-// put gives n units back, unless they have been refilled already, which is so when
-// the bucket has been full since they were taken.
-func (b *bucket) put(p *pace, n int64, fills uint32) {
-	if b.fills != fills {
+// put gives n units of a loan back, at most the Burst, but for what has been refilled
+// already: the bucket refills what was taken first first, so all of it when the bucket has
+// been full since, or would be now if nothing else had been taken since.
+func (b *bucket) put(p *pace, n int64, l *loan, now int64) {
+	if b.fills != l.fills || l.full < now {
 		return
 	}
 	ns, frac := p.span(n)
+	if left := l.full - now; ns > left || ns == left && frac > l.frac {
+		ns, frac = left, l.frac
+	}
 	if b.frac < frac {
 		b.frac += uint32(p.den) - frac
 		ns++

@@ -109,6 +109,19 @@ func (b Bucket) Rate(m Meter) (r Rate, num, den uint64, ok bool) {
 	return p.limit, p.num, p.den, p.limits()
 }
 
+// Reserves returns how much of what a request demands it takes from this bucket: no more of an
+// estimate than there can be in it.
+func (b Bucket) Reserves(a Amounts) Amounts {
+	for m := range a.Rates {
+		if p := &b.rule.rates[m]; p.limits() {
+			a.Rates[m] = p.capped(a.Rates[m])
+		}
+	}
+	of := b.rule.period.capped(amount{a.Money, a.Tokens})
+	a.Money, a.Tokens = of.money, of.tokens
+	return a
+}
+
 // Span is how long n units of a Meter take to refill: ns nanoseconds and frac/den of one.
 // It saturates at 73 years.
 func (b Bucket) Span(m Meter, n int64) (ns int64, frac uint32) { return b.rule.rates[m].span(n) }

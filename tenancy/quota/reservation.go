@@ -15,9 +15,11 @@ type Reservation struct {
 	state   atomic.Uint32
 	limiter *Limiter
 	holds   [maxLevels]*entry
-	fills   [maxLevels][numRates]uint32
-	// spendings are the budgets that holds had: a change of the rules may give them others.
+	loans   [maxLevels][numRates]loan
+	// spendings are the budgets that holds had, of which costs were reserved: a change of the
+	// rules may give them others.
 	spendings [maxLevels]*spending
+	costs     [maxLevels]amount
 	n         int
 	takes     takes
 
@@ -77,17 +79,17 @@ func (r *Reservation) end(used *takes, refund bool) {
 			if !p.limits() {
 				continue
 			}
-			switch reserved, took := r.takes.rates[m], used.rates[m]; {
-			case took > reserved:
-				e.rates[m].take(p, took-reserved, now)
-			case took < reserved:
-				e.rates[m].put(p, reserved-took, r.fills[i][m])
+			switch lent, took := &r.loans[i][m], used.rates[m]; {
+			case took > lent.n:
+				e.rates[m].take(p, took-lent.n, now)
+			case took < lent.n:
+				e.rates[m].put(p, lent.n-took, lent, now)
 			default:
 			}
 		}
 		e.running--
 		if s := r.spendings[i]; s != nil {
-			s.reserved = s.reserved.minus(r.takes.of)
+			s.reserved = s.reserved.minus(r.costs[i])
 		}
 		if s := e.budget; s != nil {
 			s.advance(&e.rule.period, wall)

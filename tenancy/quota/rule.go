@@ -52,8 +52,8 @@ type Rate struct {
 	Amount int64
 	// Per is the time that Amount is for. 0 means a minute; at most 31 days.
 	Per time.Duration
-	// Burst is what may pass at once after a pause, and the largest single request.
-	// 0 means Amount.
+	// Burst is what may pass at once after a pause, and the largest single prompt; of an
+	// estimate that is larger, Burst is reserved. 0 means Amount.
 	Burst int64
 }
 

@@ -60,7 +60,7 @@ func TestUpdateKeepsState(t *testing.T) {
 		Rule: "money", Scope: quota.PerTenant, Who: "t", Meter: quota.Money, Limit: 65, Asked: 10, Left: 5, Spent: 60,
 		RetryAfter: no.RetryAfter, Reset: no.Reset, // not exact: too many are under way as well
 	}, *no)
-	require.ErrorContains(t, no, `quota: rule "money" for tenant "t": the budget of 65 millionths of money is spent (60 are, 10 more needed); it resets at `)
+	require.ErrorContains(t, no, `quota: rule "money" for tenant "t": the budget of 65 millionths of money is spent or reserved (60 are, 10 more needed); it resets at `)
 	require.Equal(t, no.Reset, clock.now().Add(no.RetryAfter))
 	require.True(t, a.Refund(), "by the rules of now")
 	// 30 of 60 at one a second were missing: 30 s, at twice the pace 60; what was taken

@@ -55,15 +55,16 @@ func (l *Limiter) admitRequest(h *hold, now int64) []byte {
 	}
 	b = append(b, `,"b":[`...)
 	for i, bucket := range h.buckets {
+		takes := bucket.Reserves(h.takes)
 		b = l.appendBucket(b, i, bucket, now, func(b []byte, m quota.Meter, per int64) []byte {
-			n := h.takes.Rates[m]
+			n := takes.Rates[m]
 			b = appendSpan(b, bucket, m, n, per)
 			b = append(b, ',')
 			r, _, _, _ := bucket.Rate(m)
 			b = appendSpan(b, bucket, m, r.Burst, per)
 			b = append(b, ',')
 			return strconv.AppendInt(b, n, 10)
-		}, h.takes, h.takes)
+		}, takes, takes)
 	}
 	return append(b, ']', '}')
 }
@@ -75,8 +76,9 @@ func (l *Limiter) finishRequest(h *hold, now int64) []byte {
 	}
 	b = append(b, `,"b":[`...)
 	for i, bucket := range h.buckets {
+		takes := bucket.Reserves(h.takes)
 		b = l.appendBucket(b, i, bucket, now, func(b []byte, m quota.Meter, per int64) []byte {
-			more, sign := h.used.Rates[m]-h.takes.Rates[m], int64(1)
+			more, sign := h.used.Rates[m]-takes.Rates[m], int64(1)
 			if more < 0 {
 				more, sign = -more, -1
 			} else if more == 0 {
@@ -85,7 +87,7 @@ func (l *Limiter) finishRequest(h *hold, now int64) []byte {
 			b = appendSpan(b, bucket, m, more, per)
 			b = append(b, ',')
 			return strconv.AppendInt(b, sign, 10)
-		}, h.used, h.takes)
+		}, h.used, takes)
 	}
 	return append(b, ']', '}')
 }

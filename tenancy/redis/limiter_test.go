@@ -279,6 +279,30 @@ func TestMoreThanAShare(t *testing.T) {
 	no := refusal(t, err)
 	require.False(t, no.Permanent)
 	require.Positive(t, no.RetryAfter)
+	_, err = l.Admit(context.Background(), &quota.Demand{Input: 10, Output: 500}) // it is only a guess
+	require.NoError(t, err)
+}
+
+// Of a guess no more is reserved than there can be, and the rest is debt, if it is used.
+func TestGuess(t *testing.T) {
+	s := newServer(t)
+	l := s.limiter(t, Options{Rules: quota.Options{Rules: []quota.Rule{
+		{Name: "r", Tokens: quota.Rate{Amount: 1000, Per: 31 * 24 * time.Hour}, Budget: quota.Budget{Money: 50, Period: quota.Year}},
+	}}})
+	ctx := context.Background()
+	d := &quota.Demand{Input: 10, Output: 12_000, Cost: 1 << 40}
+	h, err := l.Admit(ctx, d)
+	require.NoError(t, err)
+	_, err = l.Admit(ctx, d)
+	require.False(t, refusal(t, err).Permanent)
+	require.True(t, h.Refund())
+	l.settled(t)
+	h, err = l.Admit(ctx, d)
+	require.NoError(t, err, "all was given back")
+	require.True(t, h.Settle(quota.Used{Uncached: 10, Output: 1990, Cost: 49}))
+	l.settled(t)
+	_, err = l.Admit(ctx, &quota.Demand{Input: 1})
+	require.EqualValues(t, -1000, refusal(t, err).Left)
 }
 
 func TestOptionsThatCannotBe(t *testing.T) {

@@ -116,8 +116,11 @@ func compare(t *testing.T, s *server, name string, seed uint64, rules []quota.Ru
 				Org: pick(2), Team: pick(3), Tenant: pick(5), Key: pick(9), Model: pick(2), Class: pick(2),
 				Input: rng.Int64N(4000), Cached: rng.Int64N(1000), Output: rng.Int64N(1500), Cost: rng.Int64N(900),
 			}
-			if rng.IntN(60) == 0 {
+			switch rng.IntN(60) {
+			case 0:
 				d.Input, d.Cost = rng.Int64N(1<<33), rng.Int64N(1<<33)
+			case 1: // a guess, of which no more is reserved than there can be
+				d.Output, d.Cost = rng.Int64N(1<<33), rng.Int64N(1<<33)
 			}
 			if no := try(&d); no != nil && no.Exact && no.RetryAfter < time.Minute && rng.IntN(3) == 0 {
 				// The last moment at which it is refused, and the first at which it isn't.

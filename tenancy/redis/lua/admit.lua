@@ -64,13 +64,13 @@ end
 
 local record = {}
 for i, e in ipairs(entries) do
-	local b, since = q.b[i], {}
+	local b, loans = q.b[i], {}
 	for k, a in ipairs(b.r) do
 		local r = rate(e, a[1], a[2], a[3])
 		take(r, a[4], a[5])
-		since[k] = r[3]
+		loans[k] = {r[3], r[1], r[2]}
 	end
-	record[i] = since
+	record[i] = loans
 	if b.t then
 		local s = e[SESSIONS][q.sid]
 		if not s then

@@ -67,8 +67,12 @@ local function take(r, us, part)
 	r[1], r[2] = math.min(us, now + FAR), part
 end
 
-local function put(r, us, part, since)
-	if r[3] ~= since then return end
+-- put gives back of a loan, which has when the rate was last found full and when it was to
+-- be so: but for what has been refilled already.
+local function put(r, us, part, loan)
+	local left = loan[2] - now
+	if r[3] ~= loan[1] or left < 0 then return end
+	if us > left or us == left and part > loan[3] then us, part = left, loan[3] end
 	if r[2] < part then
 		r[2], us = r[2] + r[5] - part, us + 1
 	else
