@@ -24,7 +24,8 @@ standard input; names that end in .gz are unpacked. Read all files of the time i
 question: the end of an attempt may be in the next. A ledger in a database is read by
 kvsteer-usage, of tenancy/ledger/sqlledger.
 
-It exits with 1 if a file or a line can't be read; what could be is printed all the same.
+It exits with 1 if a file or a line can't be read; what could be is printed all the same,
+unless a newer version has written one, of which sums would be wrong.
 
 `
 
@@ -36,6 +37,8 @@ type usageReader struct {
 	tally   *usage.Tally
 	stderr  io.Writer
 	damaged int64
+	unread  int64 // files, or not to their end
+	any     bool  // something was read
 }
 
 // runUsage is the command.
@@ -67,18 +70,11 @@ func runUsage(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 		return exitUsage
 	}
 	r := usageReader{tally: tally, stderr: stderr}
-	files, err := filesOf(f.Args())
-	for _, name := range files {
-		if err == nil {
-			err = r.read(ctx, name)
-		}
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "kvsteer usage: %v\n", err)
+	if !r.readAll(ctx, f.Args()) {
 		return exitFailed
 	}
 	report := tally.Report()
-	report.Damaged = r.damaged
+	report.Damaged, report.Unread = r.damaged, r.unread
 	out := bufio.NewWriter(stdout)
 	if err := errors.Join(flags.Print(out, report), out.Flush()); err != nil {
 		fmt.Fprintf(stderr, "kvsteer usage: %v\n", err)
@@ -86,21 +82,50 @@ func runUsage(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	}
 	if r.damaged > 0 {
 		fmt.Fprintf(stderr, "kvsteer usage: %d lines can't be read; the sums may be too small\n", r.damaged)
+	}
+	if r.unread > 0 {
+		fmt.Fprintf(stderr, "kvsteer usage: %d files can't be read, or not to the end; the sums may be too small\n", r.unread)
+	}
+	if r.damaged > 0 || r.unread > 0 {
 		return exitFailed
 	}
 	return exitOK
 }
 
-// filesOf returns what names and patterns stand for, each file once.
-func filesOf(args []string) (files []string, err error) {
+// readAll reads what names and patterns stand for, says what can't be read, and reports
+// whether there is something to print.
+func (r *usageReader) readAll(ctx context.Context, args []string) bool {
+	files, errs := filesOf(args)
+	for _, err := range errs {
+		fmt.Fprintf(r.stderr, "kvsteer usage: %v\n", err)
+		r.unread++
+	}
+	for _, name := range files {
+		err := r.read(ctx, name)
+		if err == nil {
+			r.any = true
+			continue
+		}
+		fmt.Fprintf(r.stderr, "kvsteer usage: %v\n", err)
+		r.unread++
+		if errors.Is(err, ledger.ErrVersion) || ctx.Err() != nil {
+			return false
+		}
+	}
+	return r.any
+}
+
+// filesOf returns what names and patterns stand for, each file once, and an error for
+// each that stands for nothing.
+func filesOf(args []string) (files []string, errs []error) {
 	for _, arg := range args {
 		found := []string{arg}
 		if strings.ContainsAny(arg, "*?[") {
+			var err error
 			if found, err = filepath.Glob(arg); err != nil {
-				return nil, fmt.Errorf("%s: %w", arg, err)
-			}
-			if len(found) == 0 {
-				return nil, fmt.Errorf("%s: there is no such file", arg)
+				errs = append(errs, fmt.Errorf("%s: %w", arg, err))
+			} else if len(found) == 0 {
+				errs = append(errs, fmt.Errorf("%s: there is no such file", arg))
 			}
 		}
 		for _, name := range found {
@@ -109,7 +134,7 @@ func filesOf(args []string) (files []string, err error) {
 			}
 		}
 	}
-	return files, nil
+	return files, errs
 }
 
 func (r *usageReader) read(ctx context.Context, name string) error {
@@ -123,6 +148,7 @@ func (r *usageReader) read(ctx context.Context, name string) error {
 			in = unpacked
 		}
 		err := ledger.Read(in, func(e *ledger.Entry) error {
+			r.any = true
 			switch {
 			case e.Record != nil:
 				r.tally.Add(e.Record)

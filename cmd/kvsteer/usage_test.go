@@ -117,6 +117,62 @@ func TestUsageReadsWhatItIsGiven(t *testing.T) {
 	require.Contains(t, errs, "newer version")
 }
 
+// What can be read is printed, though a file is missing or cut off; the exit code, and the
+// report itself, say that something is missing.
+func TestUsageOfWhatCanBeRead(t *testing.T) {
+	good := usageData + "usage.jsonl"
+	_, all, _ := used("-json", good)
+	var want usage.Report
+	require.NoError(t, json.Unmarshal([]byte(all), &want))
+	text, err := os.ReadFile(good)
+	require.NoError(t, err)
+	dir := t.TempDir()
+	file := func(name string, content []byte) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+		return path
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, err = z.Write(text)
+	require.NoError(t, err)
+	require.NoError(t, z.Flush())
+	cut := file("cut.jsonl.gz", packed.Bytes()) // its records are there, its end is not
+	none := file("none.jsonl.gz", []byte("no such thing"))
+	missing := filepath.Join(dir, "missing.jsonl")
+	for _, c := range []struct {
+		args   []string
+		unread int64
+	}{
+		{[]string{good, missing}, 1},
+		{[]string{missing, good}, 1},
+		{[]string{filepath.Join(dir, "no*.jsonl"), "[", good, none, dir}, 4},
+		{[]string{cut}, 1},
+	} {
+		code, out, errs := used(append([]string{"-json"}, c.args...)...)
+		require.Equal(t, exitFailed, code, "%v", c.args)
+		var got usage.Report
+		require.NoError(t, json.Unmarshal([]byte(out), &got), "%v: %s", c.args, errs)
+		require.Equal(t, c.unread, got.Unread, "%v: %s", c.args, errs)
+		got.Unread = 0
+		require.Equal(t, want, got, "%v", c.args)
+		require.Equal(t, int(c.unread)+1, strings.Count(errs, "\n"), errs)
+		_, out, _ = used(c.args...)
+		require.Contains(t, out, "files that can't be read")
+	}
+	newer := file("newer.jsonl", []byte(`{"kvsteer_usage":2}`+"\n"))
+	for _, args := range [][]string{{missing}, {"[", none}, {good, newer}} {
+		code, out, _ := used(args...)
+		require.Equal(t, exitFailed, code)
+		require.Empty(t, out, "%v", args)
+	}
+	interrupted, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs bytes.Buffer
+	require.Equal(t, exitFailed, dispatch(interrupted, commands(), []string{"usage", good}, &out, &errs))
+	require.Empty(t, out.String(), "half of it would look like all")
+}
+
 func TestUsageIsCalledWrongly(t *testing.T) {
 	for want, args := range map[string][]string{
 		"name the files":            {},

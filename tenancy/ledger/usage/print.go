@@ -197,6 +197,7 @@ func (r *Report) notes(w io.Writer) {
 		{r.Contradictions, "attempts both settled and voided, which count as settled"},
 		{r.Doubles, "records that were there before and don't count again"},
 		{r.Damaged, "lines that can't be read, so that sums may be too small"},
+		{r.Unread, "files that can't be read, or not to the end, so that sums may be too small"},
 	} {
 		if n.n > 0 {
 			fmt.Fprintf(w, "\n%s: %d\n", n.text, n.n)

@@ -149,9 +149,10 @@ type Report struct {
 	// Contradictions are attempts that were settled and voided; they count as settled.
 	Doubles        int64 `json:"doubles"`
 	Contradictions int64 `json:"contradictions"`
-	// Damaged lines could not be read, so that sums may be too small. A Tally knows of
-	// none.
+	// Damaged lines and Unread files could not be read, files not to their end, so that
+	// sums may be too small. A Tally knows of neither.
 	Damaged int64 `json:"damaged"`
+	Unread  int64 `json:"unread"`
 
 	zone *time.Location
 }
