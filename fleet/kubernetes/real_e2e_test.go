@@ -151,7 +151,7 @@ func (r *rig) testManifests() {
 	text, err := os.ReadFile(picker + "gateway.yaml")
 	require.NoError(r, err)
 	pools := 0
-	for _, object := range strings.Split(string(text), "\n---\n") {
+	for object := range strings.SplitSeq(string(text), "\n---\n") {
 		if strings.Contains(object, "kind: InferencePool\nmetadata") {
 			pools++
 			r.Log(r.must(object, "apply", "--dry-run=server", "-f", "-"))
