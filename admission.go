@@ -42,6 +42,9 @@ func (r *Router) admit(ctx context.Context, s *Selection) *Error {
 	a.demand.Input = int64(s.main().enc.Count)
 	a.demand.Output = w.expected(s.parsed.api, t.Outputs, a.demand.Tenant, a.demand.Model)
 	a.demand.Cost, a.unpriced = t.cost(s.main().model, &quota.Used{Uncached: a.demand.Input, Output: a.demand.Output})
+	if a.unpriced {
+		r.warn("a model has no price, so that it counts as free", errors.New(quote(s.main().model)))
+	}
 	return r.reserve(ctx, a)
 }
 
@@ -74,6 +77,9 @@ func (r *Router) reserve(ctx context.Context, a *account) *Error {
 	case err == nil:
 		if a.hold = hold; hold != nil {
 			a.header = standings(hold)
+			if why := hold.Degraded(); why != "" {
+				r.warn("limits let requests through with less than everything known", errors.New(why))
+			}
 		}
 		return nil
 	case errors.As(err, &no):

@@ -3,7 +3,9 @@ package kvsteer_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -402,4 +404,50 @@ func TestEstimates(t *testing.T) {
 		require.NotEmpty(t, all, "%s %s", c.path, c.fields)
 		assert.Equal(t, c.want, all[0].Output, "%s %s", c.path, c.fields)
 	}
+}
+
+// share is Limits that let through what they can't decide about.
+type share struct{}
+
+type shared struct{ quota.Hold }
+
+func (shared) Degraded() string                            { return "redis: unavailable: allowed" }
+func (shared) Settle(quota.Used) bool                      { return true }
+func (shared) Refund() bool                                { return true }
+func (shared) Soft() []quota.Notice                        { return nil }
+func (shared) Standing(quota.Meter) (quota.Standing, bool) { return quota.Standing{}, false }
+
+func (share) Admit(context.Context, *quota.Demand) (quota.Hold, error) { return shared{}, nil }
+
+// What is less than certain is in the decision, and in the log, where keys and tokens are not.
+func TestLessThanCertainIsSaid(t *testing.T) {
+	t.Parallel()
+	var log syncBuffer
+	prices, err := price.New(nil, nil)
+	require.NoError(t, err)
+	r := newScripted(t, rigConfig{options: []kvsteer.Option{
+		kvsteer.WithLogger(slog.New(slog.NewTextHandler(&log, nil))),
+		kvsteer.WithTenancy(kvsteer.TenancyOptions{Identify: testIdentities(), Limits: share{}, Prices: prices, RefuseUnverified: true}),
+	}}, worker{serve: prompts(whole)})
+	require.Equal(t, http.StatusOK, r.as("a", "/v1/chat/completions", chatBody("hi", false)).status)
+	d := r.observed.lastOutcome(t).Decision
+	assert.Contains(t, d.Degradations, "limits: redis: unavailable: allowed")
+	assert.Contains(t, d.Degradations, "cost: the model has no price, so it counts as free")
+	require.Equal(t, http.StatusUnauthorized, r.as("canary-key", "/v1/chat/completions", chatBody("hi", false)).status)
+	for _, said := range []string{"redis: unavailable: allowed", "has no price", "no such key"} {
+		assert.Contains(t, log.String(), said)
+	}
+	assert.NotContains(t, log.String(), "canary-key")
+}
+
+func TestErrorsSayThingsOnce(t *testing.T) {
+	t.Parallel()
+	m := newMetered(t, []quota.Rule{{Name: "one", Scope: quota.Everybody, Requests: perMinute(1)}}, kvsteer.TenancyOptions{}, worker{serve: prompts(whole)})
+	q := chatRequest("hi", false)
+	q.Tenant = "x"
+	s, err := m.router.Select(t.Context(), q)
+	require.NoError(t, err)
+	s.Done(kvsteer.Usage{})
+	_, err = m.router.Select(t.Context(), q)
+	assert.Equal(t, 1, strings.Count(err.Error(), `rule "one"`), err)
 }

@@ -141,13 +141,17 @@ func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("kvsteer: ")
 	b.WriteString(e.Code.String())
-	if e.Message != "" {
+	cause := ""
+	if e.Err != nil {
+		cause = e.Err.Error()
+	}
+	if e.Message != "" && !strings.HasSuffix(cause, e.Message) { // or the cause says it
 		b.WriteString(": ")
 		b.WriteString(e.Message)
 	}
-	if e.Err != nil {
+	if cause != "" {
 		b.WriteString(": ")
-		b.WriteString(e.Err.Error())
+		b.WriteString(cause)
 	}
 	return b.String()
 }

@@ -23,7 +23,7 @@ type HookDecision interface {
 
 // HookRejection is told of requests for which nobody was chosen though there are
 // workers that serve their model: rejected by policy, with nobody well enough, or too
-// many. The Decision has Chosen -1 and no number, and may be kept. Requests that could
+// many; and of those that [WithTenancy] refuses. The Decision has Chosen -1 and no number, and may be kept. Requests that could
 // not be read, or whose client went away, are not told of, nor are second attempts: they
 // end with an [Outcome].
 type HookRejection interface {

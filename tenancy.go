@@ -147,6 +147,7 @@ func (r *Router) resolve(ctx context.Context, t *TenancyOptions, req *Request) (
 			Message: "it could not be found out whom the request comes from",
 		}
 	case t.RefuseUnverified:
+		r.warn("a request is refused, since what it presents is not valid", err)
 		return nil, &Error{Code: CodeUnauthenticated, Err: err, Message: "what the request presents as proof of whom it comes from is not valid"}
 	default:
 		r.warn("a request is taken for anonymous, since what it presents is not valid", err)

@@ -50,7 +50,7 @@ type tenants struct {
 
 func defaults() config {
 	return config{
-		Listen: "127.0.0.1:8080", Policy: "kvsteer", TLS: tlsConfig{MinVersion: "1.2"},
+		Listen: "127.0.0.1:8080", Policy: "kvsteer",
 		Notice: duration(time.Second), Grace: duration(30 * time.Second),
 	}
 }
@@ -92,7 +92,7 @@ func flags(c *config, path *string) *flag.FlagSet {
 	fs.StringVar(&c.Listen, "listen", c.Listen, "address to serve on")
 	fs.StringVar(&c.TLS.Cert, "cert", c.TLS.Cert, "`file` of the server's certificate, and those above it; with -key HTTPS is served")
 	fs.StringVar(&c.TLS.Key, "key", c.TLS.Key, "`file` of its key")
-	fs.StringVar(&c.TLS.MinVersion, "tls-min", c.TLS.MinVersion, "oldest `version` of TLS to speak: 1.2 or 1.3")
+	fs.StringVar(&c.TLS.MinVersion, "tls-min", c.TLS.MinVersion, "oldest `version` of TLS to speak: 1.2, the default, or 1.3")
 	fs.Func("fleet", "`file` that lists the workers, or a URL that does (default fleet.yaml); it may change while we run", c.Fleet.set)
 	fs.StringVar(&c.Policy, "policy", c.Policy, "how to choose: kvsteer, round-robin to compare with, or a `file` or directory of policies")
 	fs.StringVar(&c.Tenant.Keys, "keys", c.Tenant.Keys, "`file` of API keys and whose they are")

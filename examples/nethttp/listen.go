@@ -25,9 +25,12 @@ func listen(ctx context.Context, c *config) (l net.Listener, secure *tls.Config,
 // config is nil where plain HTTP is served.
 func (t *tlsConfig) config() (*tls.Config, error) {
 	if t.Cert == "" && t.Key == "" {
+		if t.MinVersion != "" { // whoever gave one wants TLS
+			return nil, errors.New("-tls-min: TLS needs a certificate; give -cert and -key as well")
+		}
 		return nil, nil //nolint:nilnil // none is needed
 	}
-	versions := map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13}
+	versions := map[string]uint16{"": tls.VersionTLS12, "1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13}
 	oldest, known := versions[t.MinVersion]
 	switch {
 	case !known:

@@ -82,6 +82,7 @@ func TestWrongTLS(t *testing.T) {
 	good := newCertificate(t, t.TempDir(), 1)
 	for want, c := range map[string]tlsConfig{
 		"-tls-min: \"1.1\" is none of": {good.Cert, good.Key, "1.1"},
+		"-tls-min: TLS needs":          {"", "", "1.3"},
 		"give both, or none":           {good.Cert, "", "1.2"},
 		"-cert and -key: stat ":        {good.Cert + "x", good.Key, "1.2"},
 		"-cert and -key: tls: ":        {good.Key, good.Key, "1.2"},
@@ -89,7 +90,7 @@ func TestWrongTLS(t *testing.T) {
 		_, err := c.config()
 		require.ErrorContains(t, err, want)
 	}
-	none, err := (&tlsConfig{MinVersion: "1.2"}).config()
+	none, err := new(tlsConfig).config()
 	require.NoError(t, err)
 	require.Nil(t, none)
 }
