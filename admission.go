@@ -15,6 +15,7 @@ import (
 // account is what a request owes and to whom. Without WithTenancy it stays empty.
 type account struct {
 	identity *tenancy.Identity
+	label    string // of the tenant, in metrics
 	demand   quota.Demand
 	answers  int64
 	hold     quota.Hold // nil if nothing limits it

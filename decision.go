@@ -49,6 +49,9 @@ type Decision struct {
 	// VerifiedBy says how it was verified whose request it is, as [tenancy.Identity] has
 	// it; "" for one that nobody has verified. The tenant is in Request.
 	VerifiedBy string `json:"verified_by,omitempty"`
+	// TenantLabel is what the tenant is called in metrics, "" unless [TenancyOptions] has
+	// Labels: of few values, however many tenants there are.
+	TenantLabel string `json:"tenant_label,omitempty"`
 	// Findings are what classifiers found: kinds, counts and offsets, never text.
 	Findings []classify.Finding `json:"findings,omitempty"`
 	// Shadows are what policies in shadow mode would have done.

@@ -305,6 +305,7 @@ func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Tim
 	if id := s.account.identity; id != nil {
 		d.VerifiedBy = id.By
 	}
+	d.TenantLabel = s.account.label
 	if number == 1 {
 		d.Waited = s.waited
 		d.Took -= s.waited

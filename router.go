@@ -98,6 +98,9 @@ func New(opts ...Option) (*Router, error) {
 	r.proofs = newProofs(r.encoder)
 	r.residency = newResidency(r.index, &r.opts, &r.proofs)
 	r.residency.watch(o.fleet)
+	if t := o.tenancy; t != nil && t.Labels != nil && o.logger != nil {
+		o.logger.Info("kvsteer: tenants in metrics", slog.String("labels", t.Labels.Report()))
+	}
 	r.wg.Go(r.reap)
 	if o.queue != nil {
 		r.queue = newQueue(o.queue)
@@ -210,6 +213,7 @@ func (r *Router) prepare(ctx context.Context, req *Request) (*Selection, error) 
 	}
 	s.account.identity = id
 	p.belong(id)
+	s.account.label = r.opts.label(p.hints.tenant)
 	if refused := permitted(id, p.model); refused != nil {
 		return nil, refused
 	}

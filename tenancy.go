@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/kvsteer/kvsteer/tenancy"
+	"github.com/kvsteer/kvsteer/tenancy/labels"
 	"github.com/kvsteer/kvsteer/tenancy/ledger"
 	"github.com/kvsteer/kvsteer/tenancy/price"
 	"github.com/kvsteer/kvsteer/tenancy/quota"
@@ -54,6 +55,10 @@ type TenancyOptions struct {
 	// ClientSalts lets clients divide their own tenant's cache further, by the salts that
 	// they send. Without a Salter these are passed on as they are in any case.
 	ClientSalts bool
+
+	// Labels give tenants the values that they have in metrics: Decision.TenantLabel. What
+	// they may become is told to the logger at the start. Nil means no labels.
+	Labels *labels.Policy
 
 	// private are headers that are never passed on.
 	private []string
@@ -198,6 +203,15 @@ func tenantOf(id *tenancy.Identity) string {
 	default:
 		return "verified by " + id.By
 	}
+}
+
+// label is what the tenant is called in metrics. It is asked once a request, since that is
+// how traffic is counted.
+func (o *options) label(tenant string) string {
+	if o.tenancy == nil || o.tenancy.Labels == nil {
+		return ""
+	}
+	return o.tenancy.Labels.Label(tenant)
 }
 
 // permitted refuses a model that id may not name. An empty one is not known.
