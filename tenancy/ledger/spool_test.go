@@ -138,7 +138,7 @@ func TestAFullSpool(t *testing.T) {
 // SpoolBytes bounds what waits, not what has ever passed through: a sink that is fast
 // enough, but never so fast that nothing waits, loses nothing.
 func TestASpoolThatIsNeverEmpty(t *testing.T) {
-	const most = 20_000
+	const most = 60_000 // more than twice what ever waits: what is appended is many times that
 	path := spoolPath(t)
 	sink := &memory{gate: make(chan struct{})}
 	l := open(t, ledger.Options{Sink: sink, Buffer: 64, Batch: 10, Spool: path, SpoolBytes: most, Patience: 30 * time.Second})
