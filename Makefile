@@ -35,7 +35,7 @@ demo: ## Watch prompts go to the worker that holds their prefix: simulated engin
 	@CGO_ENABLED=0 $(GO) run ./examples/quickstart $(ARGS)
 
 .PHONY: test
-test: test-deps ## Set up what the tests need, then run them all: without cgo, then under the race detector (about 10 minutes on 2 cores)
+test: test-deps ## Set up what the tests need, then run them all: without cgo, then under the race detector (10 to 20 minutes on 2 cores)
 	@scripts/test.sh
 
 # ---- build and test
