@@ -29,6 +29,8 @@ type Encoder struct {
 	flights map[cacheKey]*flight
 	joined  uint64
 	running sync.WaitGroup
+
+	served served
 }
 
 // planner is a source that knows without working whether it could serve.
@@ -65,6 +67,15 @@ func NewEncoder(o Options) *Encoder {
 // deadline. The only error is a [*BodyError], the client's fault. All else, the
 // end of ctx included, gives an Encoding that says how it is degraded.
 func (e *Encoder) Encode(ctx context.Context, r *Request) (Encoding, error) {
+	began := e.opts.Now()
+	enc, err := e.encode(ctx, r)
+	if err == nil {
+		e.served.count(enc.Source, e.opts.Now().Sub(began))
+	}
+	return enc, err
+}
+
+func (e *Encoder) encode(ctx context.Context, r *Request) (Encoding, error) {
 	q := *r
 	some, err := q.parse()
 	if err != nil || !some {
@@ -255,27 +266,6 @@ func note(to *[]Degradation, kind SourceKind, err error) {
 // one of those that are.
 func (e *Encoder) Available(engine *Engine) bool {
 	return e.health.check(engine, numEndpoints) == nil
-}
-
-// Stats describe an Encoder's cache at one moment.
-type Stats struct {
-	// Entries and Bytes are what is cached.
-	Entries int
-	Bytes   int64
-	// Hits and Misses count look-ups, Joined the requests that waited for the
-	// sources' answer to an equal one. They only grow.
-	Hits, Misses, Joined uint64
-}
-
-// Stats returns the present figures.
-func (e *Encoder) Stats() Stats {
-	e.mu.Lock()
-	joined := e.joined
-	e.mu.Unlock()
-	c := e.cache
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return Stats{Entries: len(c.byKey), Bytes: c.used, Hits: c.hits, Misses: c.miss, Joined: joined}
 }
 
 // Close ends the calls in flight, waits for them and frees the cache. Encode
