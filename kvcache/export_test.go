@@ -433,3 +433,9 @@ func SealSnapshot(version uint32, sections []SnapshotSection) []byte {
 	section(snapEnd, binary.LittleEndian.AppendUint64(end, sum))
 	return b
 }
+
+// The bounds of HotPrefixes.
+const (
+	HotEntries = hotEntries
+	HotDepth   = hotDepth
+)

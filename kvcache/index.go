@@ -44,6 +44,7 @@ type Index struct {
 	// hybrids counts the owners that have groups of other than full attention.
 	hybrids atomic.Int64
 	notes   notePool
+	hot     atomic.Pointer[hotSet] // nil until somebody asks
 	opts    Options
 
 	mu  sync.Mutex

@@ -41,10 +41,13 @@ func (x *Index) Match(keys []Key, owners []Owner, hits []Hit) {
 		x.match(keys, owners, hits, *notes)
 		clear(*notes)
 		x.notes.Put(notes)
-		return
+	} else {
+		var notes [slotsSmall]uint16
+		x.match(keys, owners, hits, notes[:])
 	}
-	var notes [slotsSmall]uint16
-	x.match(keys, owners, hits, notes[:])
+	if h := x.hot.Load(); h != nil {
+		h.note(keys, hits[:len(owners)], x.opts.Now())
+	}
 }
 
 // match is Match with a table from slot to place in owners, plus one, all zero.
