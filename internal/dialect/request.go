@@ -32,6 +32,8 @@ type Request struct {
 	// Rest are the members of the body that have no place above, in their order: the codec
 	// of the target decides on each.
 	Rest []Member
+	// Warnings are what the decoder left out or changed: no codec could carry it over.
+	Warnings []Warning
 }
 
 // Member is one of a JSON object. From is the API whose member it is, by the codec's Name.
@@ -48,6 +50,10 @@ type Role uint8
 const (
 	User Role = iota
 	Assistant
+	// System are instructions amid the conversation (a system or developer message that is
+	// not among the first). For a service without such turns they join Request.System, with
+	// a Warning. Texts only.
+	System
 )
 
 // Message is one turn. Neighbours may have the same role.
