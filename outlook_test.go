@@ -1,0 +1,56 @@
+package kvsteer_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/kvcache"
+)
+
+func TestOutlookSaysWhatARequestWouldFind(t *testing.T) {
+	r := newRig(t, rigConfig{engines: 2, worker: func(i int, w *fleet.Worker) {
+		if i == 1 {
+			w.Events = nil
+		}
+	}})
+	require.Eventually(t, func() bool { return r.router.Outlook()[0].Trust == kvcache.Exact }, wait, time.Millisecond)
+	sight := r.router.Outlook()
+	require.Len(t, sight, 2)
+	require.Equal(t, "w0", sight[0].Worker)
+	require.Empty(t, sight[0].TrustReason)
+	require.Zero(t, sight[0].Wait, "nothing to do")
+	require.Equal(t, kvcache.Approximate, sight[1].Trust)
+	require.Equal(t, "the worker publishes no KV events", sight[1].TrustReason)
+
+	sel, err := r.router.Select(t.Context(), chatRequest("a prompt of some length, which takes time to compute", true))
+	require.NoError(t, err)
+	at := map[string]int{"w0": 0, "w1": 1}[sel.Target().Worker]
+	sight = r.router.Outlook()
+	require.Positive(t, sight[at].Wait)
+	require.Zero(t, sight[1-at].Wait)
+	sel.Done(kvsteer.Usage{})
+	require.Zero(t, r.router.Outlook()[at].Wait)
+}
+
+func TestHotPrefixesOfTheRouter(t *testing.T) {
+	r := newRig(t, rigConfig{engines: 2})
+	r.waitTrust(kvcache.Exact)
+	require.Empty(t, r.router.HotPrefixes(10))
+	body := chatBody("a prompt that comes again and again and is long enough for some blocks of the cache "+
+		"so that it is held by somebody and found by those that come later, whoever they are and whatever they want of it", false)
+	require.Eventually(t, func() bool {
+		require.Equal(t, http.StatusOK, r.post("/v1/chat/completions", body).status)
+		hot := r.router.HotPrefixes(10)
+		return len(hot) > 0 && len(hot[0].Holders) > 0
+	}, wait, time.Millisecond)
+	hot := r.router.HotPrefixes(10)[0]
+	require.Positive(t, hot.Lookups)
+	require.Positive(t, hot.Blocks)
+	require.Equal(t, 16, hot.BlockSize)
+	require.LessOrEqual(t, hot.Holders[0].Blocks, hot.Blocks)
+}
