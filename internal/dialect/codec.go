@@ -63,6 +63,12 @@ type AnswerOptions struct {
 	IncludeUsage bool
 	// Created is in Unix seconds, for answers that don't say it.
 	Created int64
+	// ID is for answers that don't say it (Bedrock's have none); it is the caller's to make
+	// unique. Encoders put the API's prefix before it.
+	ID string
+	// Body is the client's request, for an API whose answers repeat parts of it
+	// (responses). Nil: they have the API's defaults in their place.
+	Body []byte
 }
 
 // Warning is something of a request that the service will not see, and that changes little.
