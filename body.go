@@ -11,11 +11,11 @@ import (
 )
 
 // errClientGone is why a Selection is aborted whose response was closed early.
-var errClientGone = errors.New("kvsteer: the response was closed before its end")
+var errClientGone = &namedError{"canceled", "kvsteer: the response was closed before its end"}
 
 // errInAnswer is why a Selection is aborted whose answer began well and then held
 // an error. The text is the engine's, which may quote the prompt.
-var errInAnswer = errors.New("kvsteer: the engine reported an error within its answer")
+var errInAnswer = &namedError{"error_in_answer", "kvsteer: the engine reported an error within its answer"}
 
 const readChunk = 32 << 10
 

@@ -4,12 +4,24 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 )
+
+// namedError is an error of the router's own that traces and metrics count by a name.
+type namedError struct{ name, text string }
+
+func (e *namedError) Error() string { return e.text }
+
+// ErrorType is the name, as OpenTelemetry's error.type wants it: one of few.
+func (e *namedError) ErrorType() string { return e.name }
 
 // statusError is why an answered attempt is given up.
 type statusError struct{ status int }
 
 func (e *statusError) Error() string { return "the worker answered " + http.StatusText(e.status) }
+
+// ErrorType is the status: see namedError.
+func (e *statusError) ErrorType() string { return strconv.Itoa(e.status) }
 
 // StatusError returns what to give to [Selection.Next] or [Placement.Next] as the cause if
 // a worker's answer has a status that another worker may better, such as 503. A 429 says
