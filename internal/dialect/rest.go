@@ -41,6 +41,10 @@ func lossOf(m *Member) (loss Loss, reason string) {
 	switch m.From {
 	case chatName:
 		return chatLoss(m)
+	case responsesName:
+		return responsesLoss(m)
+	case messagesName:
+		return messagesLoss(m)
 	default: // the other codecs' functions come here
 		return LossNote, reasonUnknown
 	}
