@@ -17,6 +17,8 @@ type Options struct {
 	Request RequestOptions
 	// Created is the time of answers that don't say it, in Unix seconds.
 	Created int64
+	// ID is for answers that don't say it, such as Bedrock's: unique, of letters and digits.
+	ID string
 	// MaxEvent bounds an event of a stream, in bytes; 0 is 8 MiB. A longer one breaks the
 	// stream off.
 	MaxEvent int
@@ -44,7 +46,7 @@ func NewExchange(c Client, s Service, body []byte, o Options) (*Exchange, error)
 		return nil, x.name(err)
 	}
 	x.request = r
-	x.answer = AnswerOptions{Model: o.Asked, IncludeUsage: r.IncludeUsage, Created: o.Created}
+	x.answer = AnswerOptions{Model: o.Asked, IncludeUsage: r.IncludeUsage, Created: o.Created, ID: o.ID, Body: body}
 	if o.Asked == "" {
 		x.answer.Model = r.Model
 	}
