@@ -18,12 +18,6 @@ type chatCodec struct{}
 
 func (chatCodec) Name() string { return chatName }
 
-func (chatCodec) DecodeRequest([]byte) (*Request, error) { return nil, errChatSoon }
-
-func (chatCodec) EncodeRequest(*Request, *RequestOptions, func(Warning)) ([]byte, error) {
-	return nil, errChatSoon
-}
-
 func (chatCodec) DecodeAnswer([]byte) (*Answer, error) { return nil, errChatSoon }
 
 func (chatCodec) EncodeAnswer(dst []byte, _ *Answer, _ *AnswerOptions) []byte { return dst }

@@ -49,6 +49,9 @@ type RequestOptions struct {
 	// MaxTokens is for services that must be told, where the client doesn't say; 0 is
 	// DefaultMaxTokens.
 	MaxTokens int64
+	// OldMaxTokens: a chat service that knows max_tokens only, and not the
+	// max_completion_tokens that OpenAI's reasoning models want.
+	OldMaxTokens bool
 }
 
 // DefaultMaxTokens is what an answer may have of a service that must be told, where neither

@@ -50,4 +50,3 @@ func lossOf(m *Member) (loss Loss, reason string) {
 	}
 }
 
-func chatLoss(*Member) (loss Loss, reason string) { return LossNote, reasonUnknown }
