@@ -42,7 +42,7 @@ func (r *Router) admit(ctx context.Context, s *Selection) *Error {
 	a.answers = w.answers
 	a.demand.Input = int64(s.main().enc.Count)
 	a.demand.Output = w.expected(s.parsed.api, t.Outputs, a.demand.Tenant, a.demand.Model)
-	a.demand.Cost, a.unpriced = t.cost(s.main().model, &quota.Used{Uncached: a.demand.Input, Output: a.demand.Output})
+	a.demand.Cost, a.unpriced = r.expectedCost(s)
 	if a.unpriced {
 		r.warn("a model has no price, so that it counts as free", errors.New(quote(s.main().model)))
 	}
@@ -113,10 +113,40 @@ func (t *TenancyOptions) cost(model string, u *quota.Used) (cost int64, unpriced
 	if t.Prices == nil {
 		return 0, false
 	}
-	cost, known := t.Prices.Cost(price.Fleet, model, &price.Tokens{
-		Uncached: u.Uncached, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output, Reasoning: u.Reasoning,
-	})
+	cost, known := t.Prices.Cost(price.Fleet, model, priced(u))
 	return cost, !known
+}
+
+func priced(u *quota.Used) *price.Tokens {
+	return &price.Tokens{
+		Uncached: u.Uncached, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Output: u.Output, Reasoning: u.Reasoning,
+	}
+}
+
+// expectedCost is what the request is expected to cost: where nobody of the fleet serves its
+// model, at the dearest of the providers that do.
+func (r *Router) expectedCost(s *Selection) (cost int64, unpriced bool) {
+	a, model := &s.account, s.main().model
+	u := &quota.Used{Uncached: a.demand.Input, Output: a.demand.Output}
+	offers := s.offers(model)
+	if len(offers) == 0 || len(r.fleet.Snapshot().Serving(model)) > 0 {
+		return r.opts.tenancy.cost(model, u)
+	}
+	for _, o := range offers {
+		one, known := r.opts.costAt(o, model, priced(u))
+		cost, unpriced = max(cost, one), unpriced || !known
+	}
+	return cost, unpriced
+}
+
+// costOf is what the request has cost where it was served.
+func (r *Router) costOf(s *Selection, u *quota.Used) (cost int64) {
+	if a := &s.attempt; a.offer != nil {
+		cost, _ = r.opts.costAt(a.offer, a.target.Model, priced(u))
+		return cost
+	}
+	cost, _ = r.opts.tenancy.cost(s.attempt.target.Model, u)
+	return cost
 }
 
 // enter records that the current attempt has begun, and that the one before is over.
@@ -137,7 +167,7 @@ func (r *Router) enter(s *Selection) error {
 	a.entry = ledger.Record{
 		ID: a.entry.ID, Attempt: s.attempt.number, State: ledger.Reserved, At: r.opts.now().UTC(),
 		Org: d.Org, Team: d.Team, Tenant: d.Tenant, Key: d.Key, Class: d.Class,
-		Model: d.Model, Served: at.Model, Worker: at.Worker,
+		Model: d.Model, Served: at.Model, Worker: at.Worker, Provider: at.Provider,
 		Uncached: d.Input, Output: d.Output, Cost: d.Cost,
 	}
 	return r.append(&a.entry)
@@ -191,7 +221,7 @@ func (r *Router) closeAccount(s *Selection, u Usage, reason error, reaped bool) 
 		}
 		return 0
 	}
-	used.Cost, _ = t.cost(s.attempt.target.Model, &used)
+	used.Cost = r.costOf(s, &used)
 	if a.hold != nil {
 		a.hold.Settle(used)
 	}

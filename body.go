@@ -100,7 +100,7 @@ func (b *attemptBody) Read(p []byte) (int, error) {
 			err = left
 		}
 		blame(b.client, b.member, err)
-	case !b.failure:
+	case !b.failure && b.member != nil:
 		b.member.ReportSuccess() // not before the end: some break off every answer
 	default:
 	}

@@ -60,8 +60,11 @@ type Decision struct {
 	// Model is what the request is served with, which a policy may have changed.
 	Chosen     int                 `json:"chosen"`
 	Candidates []DecisionCandidate `json:"candidates"`
-	// Features are what the predictor was asked about, one for each of Candidates. They
-	// are nil unless a hook is a [HookFeatures].
+	// Unready are external providers that serve the model, and that the policy was not
+	// asked about because they can't take the request now.
+	Unready []Unready `json:"unready,omitempty"`
+	// Features are what the predictor was asked about, one for each of Candidates that is a
+	// worker: they come first. They are nil unless a hook is a [HookFeatures].
 	Features []Features `json:"features,omitempty"`
 	// Prefill is who would compute the prompt for candidates that can go on from
 	// there; nil where nobody does. Whether the chosen one lets it do so is in its
@@ -172,6 +175,12 @@ func (d *Decision) String() string {
 			fmt.Fprintf(&b, "\n     %s: %s", c.labelFor(d.Model), c.reason(d.PromptTokens))
 		}
 	}
+	for _, u := range d.Unready {
+		fmt.Fprintf(&b, "\n     %s as %q: not now: %s", u.Name, clip(u.Model), u.Reason)
+		if u.RetryAfter > 0 {
+			fmt.Fprintf(&b, ", again in %s", round(u.RetryAfter))
+		}
+	}
 	d.describePolicy(&b)
 	for _, g := range d.Degradations {
 		fmt.Fprintf(&b, "\n  ! %s", g)
@@ -245,6 +254,9 @@ func (c *DecisionCandidate) reason(promptTokens int) string {
 	if c.DroppedBy != "" {
 		return "dropped: " + c.DroppedBy
 	}
+	if c.Type == policy.Provider {
+		return c.outside()
+	}
 	share := 0.0
 	if promptTokens > 0 {
 		share = math.Floor(100 * float64(c.CachedTokens) / float64(promptTokens))
@@ -266,6 +278,21 @@ func (c *DecisionCandidate) reason(promptTokens int) string {
 	return fmt.Sprintf("%d tokens cached (%.0f%%, %s%s), %d in flight with %d tokens ahead, predicted TTFT %s + %s to others%s",
 		c.CachedTokens, share, c.TrustState, worth, c.InFlight, c.PrefillAhead,
 		round(c.PredictedTTFT), round(c.Externality), rest)
+}
+
+// outside says what is known of a provider.
+func (c *DecisionCandidate) outside() string {
+	text := fmt.Sprintf("provider, %d in flight, predicted TTFT %s", c.InFlight, round(c.PredictedTTFT))
+	if c.PriceKnown {
+		text += fmt.Sprintf(", %.6g for the request", c.Price)
+	}
+	if c.QuotaKnown {
+		text += fmt.Sprintf(", %.0f%% of its quota left", 100*c.RemainingQuota)
+	}
+	if c.Misses != "" {
+		text += ", misses the target of " + c.Misses
+	}
+	return text
 }
 
 func round(d time.Duration) time.Duration {

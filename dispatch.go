@@ -156,6 +156,9 @@ func (d *idle) any(model string) bool {
 }
 
 func (d *idle) look(model string) bool {
+	if len(d.r.opts.offers(model)) > 0 {
+		return true // it may go there, or come to
+	}
 	for _, m := range d.r.fleet.Snapshot().ForModel(model) {
 		if !m.Routable() {
 			continue

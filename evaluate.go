@@ -7,6 +7,8 @@ import (
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/internal/steer"
 	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/policy"
+	"github.com/kvsteer/kvsteer/providers"
 )
 
 // defaultBlockSize is used for a worker of which nothing else is known: vLLM's
@@ -30,11 +32,16 @@ type evaluation struct {
 	// nobody does.
 	before *evaluation
 	relay  steer.Relay
+	// unready are offers that can't take the request now; later are those of them that
+	// may be able to.
+	unready []Unready
+	later   []policy.Candidate
 }
 
 // ref ties a candidate to what it stands for.
 type ref struct {
 	member *fleet.Member
+	offer  *providers.Offer // in place of a member
 	home   *residence
 	owner  kvcache.Owner
 	view   int // index into Selection.views
@@ -45,7 +52,7 @@ type ref struct {
 }
 
 // place is the rank of the candidate's worker.
-func (rf *ref) place(rank int) place { return place{rf.member, rank} }
+func (rf *ref) place(rank int) place { return place{rf.member, rank, rf.offer} }
 
 func (ev *evaluation) reset() {
 	ev.Round.Reset()
@@ -54,6 +61,8 @@ func (ev *evaluation) reset() {
 	clear(ev.asks.in)
 	ev.refs, ev.places = ev.refs[:0], ev.places[:0]
 	ev.owners, ev.hits = ev.owners[:0], ev.hits[:0]
+	clear(ev.later)
+	ev.unready, ev.later = ev.unready[:0], ev.later[:0]
 }
 
 // adapterOn is the adapter that the model is on m, "" for a base model.
@@ -86,10 +95,10 @@ func (r *Router) evaluate(s *Selection, ev *evaluation, attempt int, dry bool) {
 	s.lost = lost
 	for v := range s.views {
 		for _, m := range snap.ForModel(s.views[v].model) {
-			if has.member != nil && m != has.member {
+			if has.member != nil && m != has.member || has.offer != nil {
 				continue // only one can go on from there
 			}
-			if m.Routable() && !computesOnly(m) && !s.wasTried(m.ID()) && !s.elsewhere(m) {
+			if m.Routable() && !computesOnly(m) && !s.wasTried(m.ID()) && !s.elsewhere(m) && !s.tooNarrow(m, v) {
 				r.gather(s, ev, m, v, now)
 				if m == home.member {
 					ev.places[len(ev.places)-m.Ranks()+home.rank].Home = true
@@ -98,6 +107,7 @@ func (r *Router) evaluate(s *Selection, ev *evaluation, attempt int, dry bool) {
 		}
 	}
 	r.predict(s, ev, &q)
+	r.burst(s, ev, has, now)
 	ev.Choose(&q, s.policy)
 }
 
@@ -211,9 +221,14 @@ func (r *Router) match(s *Selection, ev *evaluation) {
 // workers, provisional residency in the index. The caller holds pickMu.
 func (r *Router) book(s *Selection, ev *evaluation, number int) {
 	i := ev.Plan.Order[0]
+	if ev.refs[i].offer != nil {
+		s.attempt = attempt{leg: r.bookOffer(s, ev, i), number: number}
+		s.attempt.started = s.attempt.began
+		return // the session's worker keeps what it has of it
+	}
 	a := attempt{leg: r.bookLeg(s, ev, i), number: number}
 	a.started = a.began
-	r.sessions.moved(s.session, place{a.member, a.rank})
+	r.sessions.moved(s.session, a.place())
 	if before, k := ev.computing(i); before != ev {
 		a.relay = &relay{leg: r.bookLeg(s, before, k)}
 		// What it computes is there, and the events of who fetches it tell of the rest.
@@ -283,7 +298,7 @@ func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Tim
 		TokenSource: enc.Source.String(), PromptTokens: enc.Count,
 		Assets: enc.Assets, Proof: r.proof(enc),
 		Degradations: degradations(enc), Chosen: -1,
-		Candidates: ev.describe(), Waiting: max(ev.Waiting, 0),
+		Candidates: ev.describe(), Unready: slices.Clone(ev.unready), Waiting: max(ev.Waiting, 0),
 		Took: r.opts.now().Sub(began),
 	}
 	d.Findings = s.findings
@@ -344,7 +359,9 @@ func (ev *evaluation) describe() []DecisionCandidate {
 	for i := range ev.Candidates {
 		list[i] = DecisionCandidate{
 			Candidate: ev.Candidates[i], Late: ev.Late(i), Wanting: ev.places[i].Wanting, TrustState: ev.Candidates[i].Trust.String(),
-			TrustReason: ev.refs[i].home.degraded(ev.Candidates[i].Trust, ev.refs[i].doubt),
+		}
+		if ev.refs[i].offer == nil {
+			list[i].TrustReason = ev.refs[i].home.degraded(ev.Candidates[i].Trust, ev.refs[i].doubt)
 		}
 	}
 	for place, i := range ev.Plan.Order {

@@ -16,5 +16,5 @@ func (r *Router) ForgetEverything() {
 func (r *Router) Responded(id string, m *fleet.Member) {
 	r.pickMu.Lock()
 	defer r.pickMu.Unlock()
-	r.responses.moved(keyOf(id), place{m, 0})
+	r.responses.moved(keyOf(id), place{member: m, rank: 0})
 }

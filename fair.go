@@ -108,7 +108,7 @@ func (q *queue) pay(now time.Time) {
 // settleShare replaces what a tenant was charged for a request by what it had.
 func (r *Router) settleShare(s *Selection, a *attempt, d *Decision, u Usage) {
 	q := r.queue
-	if q == nil || q.opts.Fair.HalfLife == 0 && q.count.Load() == 0 {
+	if q == nil || a.offer != nil || q.opts.Fair.HalfLife == 0 && q.count.Load() == 0 {
 		return // what a tenant had is forgotten when nobody waits
 	}
 	now := r.opts.now()

@@ -45,10 +45,10 @@ func atFault(ctx context.Context, cause error) bool {
 // blame tells the fleet, once for each attempt, that the current one's worker failed.
 func (s *Selection) blame(ctx context.Context, cause error) {
 	s.mu.Lock()
-	member, told := s.attempt.failed(), s.ended || s.attempt.blamed
+	member, told := s.attempt.failed().member, s.ended || s.attempt.blamed
 	s.attempt.blamed = true
 	s.mu.Unlock()
-	if !told && atFault(ctx, cause) {
+	if !told && member != nil && atFault(ctx, cause) {
 		member.ReportFailure(cause)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/providers"
 )
 
 // DefaultForward lets through what clients of an inference API call: paths below
@@ -33,7 +34,7 @@ func DefaultForward(r *http.Request) bool {
 		"/rerank", "/score", "/classify", "/pooling":
 		return true
 	default:
-		return strings.HasPrefix(p, "/v1/") || strings.HasPrefix(p, "/v2/")
+		return (strings.HasPrefix(p, "/v1/") || strings.HasPrefix(p, "/v2/")) && !stateful(strings.TrimSuffix(p, "/"))
 	}
 }
 
@@ -72,6 +73,9 @@ func (t *Transport) byLoad(req *http.Request) (*http.Response, error) {
 		}
 		if left := departed(req); left != nil {
 			return nil, &Error{Code: CodeCanceled, Err: left}
+		}
+		if refused := outsideOnly(err); refused != nil {
+			return nil, refused
 		}
 		if !repeatable(req, err) {
 			p.blame(err)
@@ -118,7 +122,7 @@ func repeatable(req *http.Request, err error) bool {
 		return true
 	default:
 		var op *net.OpError
-		return errors.As(err, &op) && op.Op == "dial"
+		return errors.As(err, &op) && op.Op == "dial" || untouched(err)
 	}
 }
 
@@ -132,18 +136,17 @@ func (t *Transport) send(req *http.Request, p *Placement) (*http.Response, error
 		}
 	}()
 	target := p.Target()
-	base := target.URL
-	out := readdress(req, base)
+	out := readdress(req, target.base())
 	for _, name := range target.Remove {
 		out.Header.Del(name)
 	}
-	resp, err := t.base.RoundTrip(out)
+	resp, err := target.through(t.base).RoundTrip(out)
 	if err != nil {
 		return nil, err
 	}
 	p.Answered(resp.StatusCode)
 	p.MarkAnswer(resp.Header)
-	relocate(resp, base)
+	relocate(resp, target.URL)
 	if resp.Body == nil || resp.Body == http.NoBody {
 		p.End()
 		return resp, nil // nobody need come back to close it
@@ -183,13 +186,20 @@ type placedConn struct {
 	io.Writer
 }
 
-// bookFor books a request that no prompt routes: on the worker that has what it is
-// about, or else on the least loaded one.
-func (r *Router) bookFor(p *Placement) (*fleet.Member, *fleet.Booking, *Error) {
-	m := r.responseHolder(p.path)
-	if m != nil && !slices.Contains(p.tried, m) && p.mayUse(m) {
-		booking := m.Begin(0, fleet.Work{})
-		return m, booking, nil
+// bookFor books a request that no prompt routes: at whoever has what it is about, or else
+// on the least loaded worker.
+func (r *Router) bookFor(p *Placement) *Error {
+	at := r.responseHolder(p.path)
+	at.rank = 0
+	switch {
+	case at == place{} || slices.Contains(p.tried, at):
+	case at.offer != nil && !p.asked.barred(at.offer), at.member != nil && p.mayUse(at.member):
+		p.take(at)
+		return nil
+	default:
+	}
+	if p.keeper != nil {
+		return r.bookKeeper(p)
 	}
 	return r.bookLeastLoaded(p)
 }
@@ -205,40 +215,56 @@ func (p *Placement) usable(members []*fleet.Member) []*fleet.Member {
 
 // bookLeastLoaded books the request on the least loaded worker that takes
 // requests and was not tried. A model that the body names narrows the choice to those
-// that serve it, and so does the policy if it is to be asked. Looking and booking are one
-// step, as for a prompt.
-func (r *Router) bookLeastLoaded(p *Placement) (*fleet.Member, *fleet.Booking, *Error) {
+// that serve it, or to providers if no worker does, and so does the policy if it is to be
+// asked. Looking and booking are one step, as for a prompt.
+func (r *Router) bookLeastLoaded(p *Placement) *Error {
 	snap := r.fleet.Snapshot()
 	members := p.usable(snap.Serving(p.model))
-	if len(members) == 0 && p.model != "" {
+	var offers []*providers.Offer
+	if p.model != "" && len(snap.Serving(p.model)) == 0 {
+		offers = p.asked.offers(p.model)
+	}
+	if len(members) == 0 && p.model != "" && len(offers) == 0 {
 		if refused := p.asked.unservable(snap); refused.Code == CodeUnknownModel {
-			return nil, nil, refused
+			return refused
 		}
 	}
-	if len(snap.Serving(p.model)) == 0 { // some of which it is not known may serve it
+	if len(snap.Serving(p.model)) == 0 && len(offers) == 0 { // some of which it is not known may serve it
 		members = p.usable(snap.Members())
 	}
 	r.pickMu.Lock()
 	defer r.pickMu.Unlock()
 	if p.brings {
-		var refused *Error
-		if members, refused = r.left(p.asked, snap, members, p.tried); refused != nil {
-			return nil, nil, refused
+		left, refused := r.left(p, snap, members, offers)
+		if refused != nil {
+			return refused
 		}
+		if len(left) > 0 && left[0].offer != nil {
+			p.take(left[0])
+			return nil
+		}
+		members = membersOf(left)
 	}
-	m := leastLoaded(members, p.tried)
-	if m == nil {
-		return nil, nil, nil
+	if m := leastLoaded(members, p.tried); m != nil {
+		p.take(place{member: m})
 	}
-	booking := m.Begin(0, fleet.Work{})
-	return m, booking, nil
+	return nil
 }
 
-func leastLoaded(members, tried []*fleet.Member) *fleet.Member {
+func membersOf(places []place) (members []*fleet.Member) {
+	for _, at := range places {
+		if at.member != nil {
+			members = append(members, at.member)
+		}
+	}
+	return members
+}
+
+func leastLoaded(members []*fleet.Member, tried []place) *fleet.Member {
 	var best *fleet.Member
 	least := 0
 	for _, m := range members {
-		if !m.Routable() || slices.Contains(tried, m) {
+		if !m.Routable() || slices.Contains(tried, place{member: m}) {
 			continue
 		}
 		if best != nil && computesOnly(m) != computesOnly(best) {

@@ -7,6 +7,7 @@ import (
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/internal/steer"
 	"github.com/kvsteer/kvsteer/policy"
+	"github.com/kvsteer/kvsteer/providers"
 )
 
 // What a client sends to a path that no prompt routes (/rerank, /tokenize, a path that
@@ -47,24 +48,35 @@ func (r *Router) question(f *Forward, model string) (*Selection, *Error) {
 	return s, nil
 }
 
-// left are those of members that the policy prefers for a request that no prompt routes,
-// or why there is none. The caller holds pickMu.
-func (r *Router) left(s *Selection, snap *fleet.Snapshot, members, tried []*fleet.Member) ([]*fleet.Member, *Error) {
+// left are those of members and offers that the policy prefers for a request that no prompt
+// routes, or why there is none. The caller holds pickMu.
+func (r *Router) left(p *Placement, snap *fleet.Snapshot, members []*fleet.Member, offers []*providers.Offer) ([]place, *Error) {
+	s := p.asked
 	if s.draw == 0 {
 		if s.draw = s.session; s.draw == 0 {
 			s.draw = r.rng.Uint64()
 		}
 	}
 	q := s.prompt()
-	q.API, q.Attempt, q.DryRun = "", len(tried)+1, true
+	q.API, q.Attempt, q.DryRun = "", len(p.tried)+1, true
 	ev := r.evaluation()
 	defer r.release(ev)
-	var of []*fleet.Member // of each candidate
+	var of []place // of each candidate
 	for _, m := range members {
-		if m.Routable() && !slices.Contains(tried, m) && !s.elsewhere(m) {
+		if at := (place{member: m}); m.Routable() && !slices.Contains(p.tried, at) && !s.elsewhere(m) {
 			for range r.stand(ev, q, snap, m) {
-				of = append(of, m)
+				of = append(of, at)
 			}
+		}
+	}
+	for _, o := range offers {
+		at := place{offer: o}
+		if st := o.Standing(r.opts.now()); st.Ready && !slices.Contains(p.tried, at) {
+			ev.Outside(&policy.Candidate{
+				Name: o.Provider(), Instance: o.ID(), Type: policy.Provider, Model: s.parsed.model, Labels: o.Labels(),
+				InFlight: st.InFlight, RemainingQuota: st.Remaining, QuotaKnown: st.QuotaKnown, Tie: r.rng.Uint32(),
+			})
+			of = append(of, at)
 		}
 	}
 	if len(of) == 0 {
@@ -74,7 +86,7 @@ func (r *Router) left(s *Selection, snap *fleet.Snapshot, members, tried []*flee
 	if len(ev.Plan.Order) == 0 {
 		return nil, rejected(&ev.Plan)
 	}
-	var out []*fleet.Member
+	var out []place
 	for _, i := range ev.Plan.Order[:ev.Plan.Head()] {
 		if !slices.Contains(out, of[i]) {
 			out = append(out, of[i])

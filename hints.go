@@ -12,6 +12,7 @@ import (
 
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
+	"github.com/kvsteer/kvsteer/providers"
 )
 
 // hints are what a request says about how it wants to be treated.
@@ -23,6 +24,8 @@ type hints struct {
 	among     []string
 	priority  int
 	session   string
+	// local: only workers may serve the request.
+	local     bool
 	ttft, itl time.Duration
 }
 
@@ -30,7 +33,7 @@ type hints struct {
 func (h *hints) take(req *Request) *Error {
 	h.tenant, h.qos, h.pool, h.among = req.Tenant, req.QoS, req.Pool, slices.Clone(req.Among)
 	h.priority, h.session = req.Priority, req.Session
-	h.ttft, h.itl = req.TargetTTFT, req.TargetITL
+	h.ttft, h.itl, h.local = req.TargetTTFT, req.TargetITL, req.WorkersOnly
 	if h.ttft < 0 || h.itl < 0 {
 		return badRequest(nil, "a target is negative")
 	}
@@ -107,10 +110,11 @@ type sessions struct {
 	recent, older map[uint64]place
 }
 
-// place is a rank of a worker's instance.
+// place is a rank of a worker's instance, or an offer of a provider's.
 type place struct {
 	member *fleet.Member
 	rank   int
+	offer  *providers.Offer
 }
 
 // maxSessions bounds the sessions remembered, at some 40 bytes each in two maps.

@@ -3,8 +3,6 @@ package kvsteer
 import (
 	"context"
 	"time"
-
-	"github.com/kvsteer/kvsteer/policy"
 )
 
 // A policy may let a request wait for a candidate to appear. It is asked anew, about
@@ -18,37 +16,6 @@ const (
 	lingerEvery = 50 * time.Millisecond
 	lingerShare = 32
 )
-
-// rejected says why a plan has nobody.
-func rejected(plan *policy.Plan) *Error {
-	err := &Error{
-		Code: CodeRejectedByPolicy, Rule: plan.Rule, Status: plan.Empty.Status, Message: plan.Empty.Message,
-	}
-	if err.Message == "" {
-		err.Message = "the policy rule " + quote(plan.Rule) + " left no candidate"
-	}
-	if plan.Empty.Action == policy.Wait {
-		err.linger = plan.Empty.UpTo
-		err.RetryAfter = retrySoon
-	}
-	return err
-}
-
-// onEmpty makes err what the policy says of a request for which nothing is left, as far
-// as it says anything: nothing is left either when nobody is well.
-func (e *Error) onEmpty(plan *policy.Plan) {
-	empty := &plan.Empty
-	if *empty == (policy.OnEmpty{}) {
-		return
-	}
-	e.Rule, e.Status = plan.Rule, empty.Status
-	if empty.Message != "" {
-		e.Message = empty.Message
-	}
-	if empty.Action == policy.Wait {
-		e.linger = empty.UpTo
-	}
-}
 
 // settle chooses and books, and waits for that as long as the queue and the policy
 // allow. Of ev and the evaluation that it returns only the latter is the caller's.

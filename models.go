@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/policy"
 )
 
 type modelList struct {
@@ -33,19 +36,19 @@ func itemOf(m *fleet.ServedModel) modelItem {
 	return item
 }
 
-// models answers GET /v1/models with the union of what the fleet serves, as far as the
-// request may have it.
+// models answers GET /v1/models with the union of what the fleet and the providers serve,
+// and the names that the policy has for that, as far as the request may have it.
 func (t *Transport) models(req *http.Request) (*http.Response, error) {
 	s, refused := t.router.question(&Forward{HTTP: req, Describe: t.describe}, "")
 	if refused != nil {
 		return nil, refused
 	}
 	id := s.account.identity
-	served := s.served(t.router.fleet.Snapshot())
-	list := modelList{Object: "list", Data: make([]modelItem, 0, len(served))}
-	for i := range served {
-		if permitted(id, served[i].Name) == nil {
-			list.Data = append(list.Data, itemOf(&served[i]))
+	all := s.catalogue(t.router.fleet.Snapshot())
+	list := modelList{Object: "list", Data: make([]modelItem, 0, len(all))}
+	for _, item := range all {
+		if permitted(id, item.ID) == nil {
+			list.Data = append(list.Data, item)
 		}
 	}
 	return answerJSON(req, list)
@@ -58,13 +61,66 @@ func (t *Transport) model(req *http.Request, name string) (*http.Response, error
 	if refused != nil {
 		return nil, refused
 	}
-	served := s.served(snap)
-	for i := range served {
-		if served[i].Name == name {
-			return answerJSON(req, itemOf(&served[i]))
+	for _, item := range s.catalogue(snap) {
+		if item.ID == name {
+			return answerJSON(req, item)
 		}
 	}
 	return nil, s.unservable(snap)
+}
+
+// catalogue is what the request may name as its model: what workers serve, what providers
+// do, and what the policy sends to either by another name; in this order, each by name.
+func (s *Selection) catalogue(snap *fleet.Snapshot) []modelItem {
+	served := s.served(snap)
+	items := make([]modelItem, 0, len(served))
+	known := make(map[string]bool, len(served))
+	add := func(item modelItem) {
+		if !known[item.ID] {
+			known[item.ID] = true
+			items = append(items, item)
+		}
+	}
+	for i := range served {
+		add(itemOf(&served[i]))
+	}
+	for _, name := range s.offered() {
+		item := modelItem{ID: name, Object: "model", OwnedBy: "kvsteer"}
+		for _, o := range s.offers(name) {
+			item.MaxModelLen = max(item.MaxModelLen, o.ContextWindow())
+		}
+		add(item)
+	}
+	for _, name := range s.aliases() {
+		if !known[name] && s.leads(name, known) {
+			add(modelItem{ID: name, Object: "model", OwnedBy: "kvsteer"})
+		}
+	}
+	return items
+}
+
+// aliases are the names of models that the policy's rules match.
+func (s *Selection) aliases() []string {
+	set, ok := s.policy.(interface{ Mentions() *policy.Mentions })
+	if !ok {
+		return nil
+	}
+	names := slices.DeleteFunc(slices.Clone(set.Mentions().Models), func(name string) bool { return strings.Contains(name, "*") })
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// leads reports whether the policy sends requests for a model of that name to one that is
+// known.
+func (s *Selection) leads(name string, known map[string]bool) bool {
+	p, ok := s.policy.(policy.Scoped)
+	if !ok {
+		return false
+	}
+	q := s.prompt()
+	q.Model, q.Alias = name, true
+	req := q.Policy()
+	return slices.ContainsFunc(p.Models(&req, nil), func(model string) bool { return known[model] })
 }
 
 // served are the models of the workers that the request may go to, by name.

@@ -37,7 +37,7 @@ func (s *Selection) move(address string) (was *fleet.Member, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a, r := &s.attempt, s.router
-	if s.ended || a.ttft != 0 || isAt(a.member, address) {
+	if s.ended || a.ttft != 0 || a.offer != nil || isAt(a.member, address) {
 		return nil, true
 	}
 	for _, m := range r.fleet.Snapshot().Members() {

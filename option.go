@@ -14,6 +14,7 @@ import (
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 	"github.com/kvsteer/kvsteer/policy"
 	"github.com/kvsteer/kvsteer/policy/classify"
+	"github.com/kvsteer/kvsteer/providers"
 )
 
 // Option configures a Router.
@@ -30,6 +31,7 @@ type options struct {
 	events    follow.Transport
 	encoder   *prompt.Encoder
 	policy    policy.Policy
+	providers *providers.Set  // nil: there are none
 	tenancy   *TenancyOptions // nil: nobody is identified or limited
 	predictor Predictor
 	// classifiers is nil if there are none; tags are the gateway's own.

@@ -111,7 +111,7 @@ func (r *Router) HotPrefixes(n int) []HotPrefix {
 	for _, m := range r.fleet.Snapshot().Members() {
 		home := r.residency.of(m.ID())
 		for rank := range m.Ranks() {
-			owners, who = append(owners, home.owner(rank)), append(who, place{m, rank})
+			owners, who = append(owners, home.owner(rank)), append(who, place{member: m, rank: rank})
 		}
 	}
 	var out []HotPrefix

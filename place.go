@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/providers"
 	"github.com/kvsteer/kvsteer/tenancy/ledger"
 	"github.com/kvsteer/kvsteer/tenancy/quota"
 )
@@ -33,6 +34,7 @@ type Forward struct {
 // with End; it is not released otherwise. It is safe for concurrent use.
 type Placement struct {
 	router *Router
+	keeper *providers.Offer // who has what the path is about
 	path   string
 	model  string
 	among  []string
@@ -41,9 +43,10 @@ type Placement struct {
 	brings bool       // something that the policy is asked about
 
 	mu      sync.Mutex
-	member  *fleet.Member
-	booking *fleet.Booking
-	tried   []*fleet.Member
+	at      place // of rank 0
+	booking booking
+	target  Target
+	tried   []place
 	// answered: a worker has; it counts as a request that was served.
 	answered, ended, closed bool
 }
@@ -59,12 +62,10 @@ func (r *Router) Place(f *Forward) (*Placement, error) {
 	if allow == nil {
 		allow = DefaultForward
 	}
+	keeper := r.keeper(f.HTTP.URL.Path)
 	switch {
-	case !allow(f.HTTP):
-		return nil, &Error{
-			Code:    CodeNotForwarded,
-			Message: "the path " + quote(f.HTTP.URL.Path) + " is not forwarded to workers",
-		}
+	case keeper == nil && !allow(f.HTTP):
+		return nil, notForwarded(f.HTTP.URL.Path)
 	case r.closed.Load():
 		return nil, &Error{Code: CodeClosed, Message: "the router was closed"}
 	default:
@@ -77,6 +78,9 @@ func (r *Router) Place(f *Forward) (*Placement, error) {
 	if refused == nil {
 		refused = r.anothers(asked, responseIn(f.HTTP.URL.Path))
 	}
+	if refused == nil && keeper != nil {
+		refused = r.shares(asked, keeper)
+	}
 	if refused != nil {
 		return nil, refused
 	}
@@ -88,7 +92,8 @@ func (r *Router) Place(f *Forward) (*Placement, error) {
 		return nil, refused
 	}
 	p := &Placement{
-		router: r, path: f.HTTP.URL.Path, body: body, model: model, among: slices.Clone(f.Among), asked: asked, brings: f.brings(),
+		router: r, keeper: keeper, path: f.HTTP.URL.Path, body: body, model: model, among: slices.Clone(f.Among),
+		asked: asked, brings: f.brings(),
 	}
 	handed := false
 	defer func() {
@@ -100,8 +105,8 @@ func (r *Router) Place(f *Forward) (*Placement, error) {
 	if refused := p.book(); refused != nil {
 		return nil, refused
 	}
-	if p.member == nil {
-		return nil, &Error{Code: CodeNoCandidates, Message: "no healthy worker at the moment", RetryAfter: retrySoon}
+	if p.booking == nil {
+		return nil, &Error{Code: CodeNoCandidates, Message: "nobody can take the request at the moment", RetryAfter: retrySoon}
 	}
 	if err := p.enter(); err != nil && r.opts.tenancy.RefuseUnrecorded {
 		return nil, unrecorded(err)
@@ -114,23 +119,37 @@ func (r *Router) Place(f *Forward) (*Placement, error) {
 // that are read. The attempts that it takes are one there.
 func (p *Placement) enter() error {
 	s := p.asked
-	s.attempt.number, s.attempt.target = 1, Target{Worker: p.member.Name(), Model: p.model}
+	s.attempt.number, s.attempt.target = 1, Target{Worker: p.target.Worker, Provider: p.target.Provider, Model: p.model}
 	return p.router.enter(s)
 }
 
-func (p *Placement) book() (refused *Error) {
-	p.member, p.booking, refused = p.router.bookFor(p)
-	return refused
+// book books the request somewhere; nowhere if p.booking is nil then.
+func (p *Placement) book() *Error {
+	p.booking = nil
+	return p.router.bookFor(p)
+}
+
+// take books the request on a member or an offer.
+func (p *Placement) take(at place) {
+	p.at = place{member: at.member, offer: at.offer}
+	if at.offer == nil {
+		m := at.member
+		p.booking = m.Begin(0, fleet.Work{})
+		p.target = Target{Worker: m.Name(), Instance: m.ID(), URL: m.URL()}
+		return
+	}
+	sold := at.offer.Begin(0, 0)
+	p.booking, p.target = sale{sold}, targetAt(at.offer, p.model)
+	p.target.Via = via(at.offer, providers.Exchange{Asked: p.model, Booking: sold})
 }
 
 // Target returns where to send the request. It has no Header.
 func (p *Placement) Target() Target {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return Target{
-		Worker: p.member.Name(), Instance: p.member.ID(), URL: p.member.URL(),
-		Remove: p.router.opts.withheld(p.asked.account.identity),
-	}
+	t := p.target
+	t.Remove = p.router.opts.withheld(p.asked.account.identity)
+	return t
 }
 
 // Body returns the bytes to send: those of [Forward], but for what keeps tenants apart (see
@@ -149,17 +168,14 @@ func (p *Placement) Next(cause error) error {
 	if p.booking != nil {
 		p.booking.End()
 	}
-	if atFault(context.Background(), cause) {
-		p.member.ReportFailure(cause)
+	if m := p.at.member; m != nil && atFault(context.Background(), cause) {
+		m.ReportFailure(cause)
 	}
-	last := p.member
-	p.tried = append(p.tried, last)
+	p.tried = append(p.tried, p.at)
 	if len(p.tried) >= p.router.opts.maxAttempts {
 		return unreachable(cause)
 	}
-	refused := p.book()
-	if refused != nil || p.member == nil {
-		p.member = last
+	if refused := p.book(); refused != nil || p.booking == nil {
 		return &Error{Code: CodeUpstream, Message: "no worker could be reached", RetryAfter: retrySoon}
 	}
 	return nil
@@ -179,7 +195,9 @@ func (p *Placement) Answered(status int) {
 func (p *Placement) blame(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.member.ReportFailure(err)
+	if m := p.at.member; m != nil {
+		m.ReportFailure(err)
+	}
 }
 
 // End releases the request, however it ended. Further calls do nothing.

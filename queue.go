@@ -233,6 +233,9 @@ func (r *Router) round() {
 // how long that would have to wait there.
 func (q *queue) ready(ev *evaluation) (ok bool, delay time.Duration) {
 	ev, i := ev.computing(ev.Plan.Order[0])
+	if ev.refs[i].offer != nil {
+		return true, 0
+	}
 	delay = max(ev.Predictions[i].TTFT-ev.Predictions[i].Prefill, 0)
 	if slices.ContainsFunc(q.promised, func(p promise) bool { return p.place == ev.refs[i].place(ev.places[i].Rank) }) {
 		return false, delay

@@ -115,12 +115,12 @@ func (a *attempt) computes() *leg {
 	return &a.leg
 }
 
-// failed is the worker on which an attempt that is given up has failed.
-func (a *attempt) failed() *fleet.Member {
+// failed is the leg on which an attempt that is given up has failed.
+func (a *attempt) failed() *leg {
 	if a.relay != nil && !a.relay.handed {
-		return a.relay.member
+		return &a.relay.leg
 	}
-	return a.member
+	return &a.leg
 }
 
 // expected is the cached tokens that were predicted where the prompt is computed.

@@ -62,6 +62,10 @@ type Request struct {
 	// its name or by the host:port of its URL: what a proxy in front has narrowed the
 	// choice to.
 	Among []string
+	// WorkersOnly keeps the request from external providers (see [WithProviders]), whatever
+	// the policy says: whoever sends it can't speak to them, as a proxy that is told an
+	// address.
+	WorkersOnly bool
 	// Tags is what the gateway itself knows of the request's content; see [WithTags].
 	Tags []policy.Tag
 	// TrustedHeader is a header that the gateway itself wrote, or had from a peer that
@@ -118,7 +122,9 @@ type parsed struct {
 	body   []byte // to send
 	object jsonscan.Object
 	model  string
-	salt   string
+	// asked is the model by the name that the client has for it.
+	asked string
+	salt  string
 	// bypass: engines compute the whole prompt, cached or not.
 	bypass bool
 	// stream: the answer comes in parts, so that its first token will be seen.
@@ -150,6 +156,9 @@ func (o *options) parse(req *Request) (parsed, error) {
 		return p, badRequest(nil, "the body is gzip; send JSON without a Content-Encoding")
 	}
 	err := p.scan()
+	if err == nil {
+		p.asked, _ = p.object.Value("model").Str()
+	}
 	if err == nil && p.model != "" {
 		err = p.rename()
 	}

@@ -4,12 +4,10 @@ import (
 	"context"
 	crand "crypto/rand"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -235,33 +233,6 @@ func (r *Router) prepare(ctx context.Context, req *Request) (*Selection, error) 
 	return s, nil
 }
 
-// ailing says what is wrong with workers that can't take requests, a few of them.
-// It is for the operator: WriteError does not show it to clients.
-func ailing(members []*fleet.Member) error {
-	const most = 3
-	var errs []error
-	for _, m := range members {
-		h := m.Health()
-		switch {
-		case m.Routable():
-			continue
-		case len(errs) == most:
-			errs = append(errs, errors.New("and more"))
-			return errors.Join(errs...)
-		case m.Draining():
-			errs = append(errs, fmt.Errorf("worker %q is draining", m.Name()))
-		case h.Err != nil:
-			errs = append(errs, fmt.Errorf("worker %q is %s: %w", m.Name(), h.State, h.Err))
-		default:
-			errs = append(errs, fmt.Errorf("worker %q is %s", m.Name(), h.State))
-		}
-	}
-	if len(members) == 0 {
-		return errors.New("the fleet has no workers")
-	}
-	return errors.Join(errs...)
-}
-
 // tokenizingEngine takes turns among the workers that could be asked for token
 // ids, so that none is asked for all; one that does not answer is passed over.
 func (r *Router) tokenizingEngine(members []*fleet.Member) prompt.Engine {
@@ -425,27 +396,6 @@ func (r *Router) commit(s *Selection, ev *evaluation, number int) uint64 {
 	r.book(s, ev, number)
 	r.decisions++
 	return r.decisions
-}
-
-// retrySoon is the advice when workers exist but none can take requests: about
-// two probe intervals.
-const retrySoon = 2 * time.Second
-
-func (r *Router) nobody(s *Selection, ev *evaluation) *Error {
-	if len(ev.Candidates) == 0 {
-		snap, what := r.fleet.Snapshot(), "no healthy worker serves the model "
-		model := s.main().model
-		if slices.ContainsFunc(snap.ForModel(model), computesOnly) {
-			what = "workers compute prompts but none generates answers for the model "
-		}
-		err := &Error{
-			Code: CodeNoCandidates, RetryAfter: retrySoon, Err: ailing(s.pooled(snap.Serving(model))),
-			Message: what + quote(model) + " at the moment",
-		}
-		err.onEmpty(&ev.Plan)
-		return err
-	}
-	return rejected(&ev.Plan)
 }
 
 func (r *Router) evaluation() *evaluation {

@@ -17,6 +17,7 @@ import (
 	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/policy"
 	"github.com/kvsteer/kvsteer/policy/classify"
+	"github.com/kvsteer/kvsteer/providers"
 )
 
 // Target is where to send a request.
@@ -35,6 +36,13 @@ type Target struct {
 	// passed on. They may be nil and must not be modified.
 	Header http.Header
 	Remove []string
+	// Provider is the external service that this is, "" for a worker; Worker is then the
+	// same. Via is then how a request gets there: around what sends it, it takes the
+	// request as the client made it, with Body, to the client's path, adds credentials
+	// and names, translates, and returns the answer as the client understands it. Nil for
+	// a worker.
+	Provider string
+	Via      func(base http.RoundTripper) http.RoundTripper
 }
 
 // Selection is a request on its way to a worker. Its owner must end it exactly
@@ -67,6 +75,8 @@ type Selection struct {
 	charged   time.Duration
 	chargedAt time.Time
 
+	// narrow is the widest context window that was too narrow.
+	narrow int
 	lost   bool // no worker is known to have what the request goes on from
 	asked  bool // under mu: usage was asked for on our own account
 	unseen bool // under mu: nobody sees the first token of the stream
@@ -110,10 +120,12 @@ type attempt struct {
 // leg is what an attempt has on one worker.
 type leg struct {
 	began    time.Time
-	member   *fleet.Member
+	member   *fleet.Member // nil at an offer
+	offer    *providers.Offer
+	sold     *providers.Booking // of the offer
 	rank     int
 	owner    kvcache.Owner
-	booking  *fleet.Booking
+	booking  booking
 	features Features
 	prompt   int // tokens
 	cached   int // predicted cached tokens
@@ -123,6 +135,14 @@ type leg struct {
 	inferred bool // no event will confirm the booking
 	target   Target
 }
+
+// booking is the request's place at a worker or an offer.
+type booking interface {
+	FirstToken()
+	End() bool
+}
+
+func (l *leg) place() place { return place{l.member, l.rank, l.offer} }
 
 func (a *attempt) release() {
 	if a.assumed != nil {
@@ -225,8 +245,8 @@ func (s *Selection) FirstToken() {
 	s.router.freed()
 	s.router.keep(s, &s.attempt.leg)
 	s.forget()
-	if s.attempt.number == 1 && !s.attempt.otherwise && !s.attempt.moved && (s.attempt.relay == nil || s.attempt.relay.handed) {
-		s.router.predictor.Observe(&s.attempt.features, max(now.Sub(s.attempt.began), 1))
+	if a := &s.attempt; a.number == 1 && a.offer == nil && !a.otherwise && !a.moved && (a.relay == nil || a.relay.handed) {
+		s.router.predictor.Observe(&a.features, max(now.Sub(a.began), 1))
 	}
 }
 
@@ -292,7 +312,7 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 		u = a.relay.credit(u)
 	}
 	cost := r.closeAccount(s, u, reason, reaped)
-	if !a.moved && a.relay == nil {
+	if !a.moved && a.relay == nil && a.offer == nil {
 		if s.auditable(&a.leg) {
 			r.audit(&a.leg, u)
 		}
@@ -301,7 +321,13 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 		}
 	}
 	r.settleShare(s, a, d, u)
-	if reason == nil {
+	switch {
+	case reason != nil:
+	case a.offer != nil:
+		if u.Known {
+			a.sold.Answered(u.Output)
+		}
+	default:
 		if !a.moved {
 			r.observeDecode(a, u)
 		}
@@ -361,7 +387,8 @@ func (s *Selection) advance(ctx context.Context, cause error) error {
 	s.Touch()
 	s.attempt.release()
 	s.router.freed()
-	s.tried = append(s.tried, s.attempt.failed().ID())
+	s.learn(cause)
+	s.tried = append(s.tried, s.attempt.failed().id())
 	if err := s.router.pick(ctx, s, s.attempt.number+1); err != nil {
 		return &Error{
 			Code: CodeUpstream, Message: "every worker that could be tried failed", Err: cause,

@@ -16,14 +16,14 @@ const pathResponses = "/v1/responses/"
 // answered remembers where a response is.
 func (s *Selection) answered(id string) {
 	s.mu.Lock()
-	m, rank := s.attempt.member, s.attempt.rank
+	at := s.attempt.place()
 	s.mu.Unlock()
 	r := s.router
 	r.pickMu.Lock()
 	defer r.pickMu.Unlock()
-	r.responses.moved(keyOf(id), place{m, rank})
+	r.responses.moved(keyOf(id), at)
 	if r.opts.tenancy != nil {
-		r.responses.moved(s.account.response(&s.parsed.hints, id), place{m, rank})
+		r.responses.moved(s.account.response(&s.parsed.hints, id), at)
 	}
 }
 
@@ -40,7 +40,8 @@ func (r *Router) anothers(s *Selection, id string) *Error {
 	}
 	r.pickMu.Lock()
 	defer r.pickMu.Unlock()
-	if r.responses.home(keyOf(id)).member == nil || r.responses.home(s.account.response(&s.parsed.hints, id)).member != nil {
+	nowhere := place{}
+	if r.responses.home(keyOf(id)) == nowhere || r.responses.home(s.account.response(&s.parsed.hints, id)) != nowhere {
 		return nil
 	}
 	return &Error{Code: CodeForbidden, Status: http.StatusNotFound, Message: "the request's tenant has no response of this id"}
@@ -64,6 +65,9 @@ func (r *Router) holder(s *Selection) (has place, lost bool) {
 		return place{}, false
 	}
 	has = r.responses.home(keyOf(s.parsed.hints.previous))
+	if o := has.offer; o != nil && slices.ContainsFunc(s.views, func(v view) bool { return slices.Contains(s.offers(v.model), o) }) {
+		return has, s.wasTried(o.ID())
+	}
 	if has.member == nil || !has.member.Routable() || !s.servedBy(has.member) || s.wasTried(has.member.ID()) {
 		return place{}, true
 	}
@@ -76,19 +80,19 @@ func (s *Selection) servedBy(m *fleet.Member) bool {
 	return slices.ContainsFunc(s.views, func(v view) bool { return m.Serves(v.model) })
 }
 
-// responseHolder is the worker that has the response named in a path, nil if it is
-// not known, or takes no requests.
-func (r *Router) responseHolder(path string) *fleet.Member {
+// responseHolder is where the response is that a path names; zero if that is not known,
+// or takes no requests.
+func (r *Router) responseHolder(path string) place {
 	id := responseIn(path)
 	if id == "" {
-		return nil
+		return place{}
 	}
 	r.pickMu.Lock()
 	defer r.pickMu.Unlock()
-	if m := r.responses.home(keyOf(id)).member; m != nil && m.Routable() {
-		return m
+	if at := r.responses.home(keyOf(id)); at.offer != nil || at.member != nil && at.member.Routable() {
+		return at
 	}
-	return nil
+	return place{}
 }
 
 // reasonLost is what decisions say of a request whose previous response is nowhere.

@@ -189,6 +189,11 @@ func (t *Transport) route(req *http.Request, api API) (*http.Response, error) {
 			sel.Abort(left)
 			return nil, &Error{Code: CodeCanceled, Err: left}
 		}
+		if refused := outsideOnly(cause); refused != nil {
+			discard(resp)
+			sel.Abort(cause)
+			return nil, refused
+		}
 		nextErr := sel.advance(ctx, cause) // whose fault it was is told already
 		if nextErr == nil {
 			discard(resp)
@@ -201,6 +206,9 @@ func (t *Transport) route(req *http.Request, api API) (*http.Response, error) {
 			return resp, nil
 		}
 		sel.Abort(cause)
+		if refused := sel.untranslated(cause); refused != nil {
+			return nil, refused
+		}
 		return nil, nextErr
 	}
 }
@@ -224,20 +232,26 @@ func (t *Transport) attempt(req *http.Request, sel *Selection) (*http.Response, 
 		return nil, err
 	}
 	out, swallow := t.outgoing(req.WithContext(ctx), sel)
-	resp, err := t.base.RoundTrip(out)
+	target := sel.Target()
+	resp, err := target.through(t.base).RoundTrip(out)
 	if err != nil {
 		err = because(ctx, err)
 		cancel(nil)
 		blame(req, member, err)
 		return nil, err
 	}
-	relocate(resp, sel.Target().URL)
+	relocate(resp, target.URL)
+	failed := failureOf(resp)
 	body := &attemptBody{
 		ReadCloser: resp.Body, client: req, ctx: ctx, cancel: cancel, sel: sel, member: member,
 		failure: retryable(resp.StatusCode),
 	}
 	resp.Body = body
-	if body.failure {
+	switch {
+	case failed != nil && failed.Class.FallsBack():
+		return resp, &outsideError{target.Provider, *failed}
+	case failed != nil: // nobody else is to be asked
+	case body.failure:
 		cause := &statusError{status: resp.StatusCode}
 		if resp.StatusCode != http.StatusTooManyRequests { // which is no sign of ill health
 			blame(req, member, cause)
@@ -287,7 +301,7 @@ func departed(req *http.Request) error {
 
 // blame reports a failure to the fleet, unless it is the sender's own doing.
 func blame(req *http.Request, m *fleet.Member, err error) {
-	if departed(req) == nil && !errors.Is(err, errReaped) {
+	if m != nil && departed(req) == nil && !errors.Is(err, errReaped) {
 		m.ReportFailure(err)
 	}
 }
@@ -308,7 +322,7 @@ func (t *Transport) outgoing(req *http.Request, sel *Selection) (out *http.Reque
 	if t.ask {
 		body, swallow = sel.withUsage()
 	}
-	out = readdress(req, target.URL)
+	out = readdress(req, target.base())
 	// The body is here already, so there is nothing to wait for.
 	out.Header.Del("Expect")
 	repeatOnceMore(out.Header)

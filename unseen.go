@@ -24,7 +24,7 @@ func (s *Selection) Unseen() {
 // assume has the attempt's prefill end at twice the predicted time if nobody sees its
 // first token. The caller holds s.mu, or is the only one that has s.
 func (s *Selection) assume(a *attempt, first time.Duration) {
-	if s.parsed.stream && !s.unseen {
+	if s.parsed.stream && !s.unseen || a.offer != nil {
 		return
 	}
 	booking, r := a.booking, s.router

@@ -37,11 +37,11 @@ func (o *options) current() policy.Policy {
 // be served with takes it.
 func (r *Router) view(ctx context.Context, s *Selection, tokens []uint32) error {
 	snap := r.fleet.Snapshot()
-	s.alias = len(snap.Serving(s.parsed.model)) == 0
+	s.alias = len(snap.Serving(s.parsed.model)) == 0 && len(s.offers(s.parsed.model)) == 0
 	s.views = s.one[:0]
 	for _, model := range s.models() {
 		members := s.pooled(snap.Serving(model))
-		if len(members) == 0 {
+		if len(members) == 0 && len(s.offers(model)) == 0 {
 			continue
 		}
 		v := view{model: model, body: s.parsed.body, object: s.parsed.object}
@@ -116,6 +116,11 @@ func (s *Selection) unservable(snap *fleet.Snapshot) *Error {
 	for _, m := range s.served(snap) {
 		if permitted(s.account.identity, m.Name) == nil {
 			served = append(served, m.Name)
+		}
+	}
+	for _, name := range s.offered() {
+		if permitted(s.account.identity, name) == nil && !slices.Contains(served, name) {
+			served = append(served, name)
 		}
 	}
 	return unknownModel(model, served)

@@ -173,6 +173,14 @@ func (r *Round) Add(q *Prompt, p *Place) {
 	r.follows(q, p)
 }
 
+// Outside takes in a candidate whose numbers are known, after Predict: an external service.
+func (r *Round) Outside(c *policy.Candidate) {
+	r.Candidates = append(r.Candidates, *c)
+	r.Features = append(r.Features, Features{Model: c.Model, Worker: c.Name})
+	r.Predictions = append(r.Predictions, Prediction{TTFT: c.PredictedTTFT})
+	r.Indexed, r.home, r.before = append(r.Indexed, 0), append(r.home, false), append(r.before, before{})
+}
+
 // worth is what cached tokens are worth of the time to compute them: loading those
 // that lie elsewhere than in GPU memory takes time as well.
 func (r *Round) worth(tokens int, h *kvcache.Hit) int {

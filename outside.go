@@ -1,0 +1,346 @@
+package kvsteer
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/internal/steer"
+	"github.com/kvsteer/kvsteer/policy"
+	"github.com/kvsteer/kvsteer/providers"
+	"github.com/kvsteer/kvsteer/tenancy/price"
+)
+
+// External services are candidates beside the workers: an offer, which is one model at one
+// provider, has no cache that we know of, but a time to first token, a price and a quota.
+// They come behind the workers in every list, and the policy says whether they are used.
+
+// WithProviders sets the external services that requests may go to, as far as the policy
+// lets them: that of [policy.Default] does not. The caller closes the Set, after the Router.
+func WithProviders(s *providers.Set) Option {
+	return optionFunc(func(o *options) { o.providers = s })
+}
+
+// expectedOutput is how long an answer is taken to be of which nothing is known, in tokens.
+const expectedOutput = 256
+
+// millionths of the currency are the unit of costs.
+const millionths = 1e6
+
+// estimatedExcess: a prompt whose length is estimated must exceed a context window by half
+// to be taken for too long.
+const estimatedExcess = 1.5
+
+// Unready is a backend that would serve the model, and can't take this request now.
+type Unready struct {
+	Name  string `json:"name"`
+	Model string `json:"model"`
+	// Reason is a short phrase.
+	Reason string `json:"reason"`
+	// RetryAfter is when that is expected to be over, 0 if it isn't known, or never.
+	RetryAfter time.Duration `json:"retry_after_ns,omitempty"`
+}
+
+// offers are those that serve the model.
+func (o *options) offers(model string) []*providers.Offer {
+	if o.providers == nil {
+		return nil
+	}
+	return o.providers.Offers(model)
+}
+
+// offers are those for the model that the request may go to, as far as that does not change
+// while it lives.
+func (s *Selection) offers(model string) []*providers.Offer {
+	if s.parsed.hints.local {
+		return nil
+	}
+	all := s.router.opts.offers(model)
+	if !slices.ContainsFunc(all, s.barred) {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), s.barred)
+}
+
+// barred reports whether the request may not go to the offer, whatever its state.
+func (s *Selection) barred(o *providers.Offer) bool {
+	if id := s.account.identity; id != nil && !id.MayUseProvider(o.Provider()) {
+		return true
+	}
+	among := s.parsed.hints.among
+	return len(among) > 0 && !slices.Contains(among, o.Provider())
+}
+
+// burst adds the offers for the request's views as candidates. It comes after the workers'
+// times were predicted. The caller holds pickMu.
+func (r *Router) burst(s *Selection, ev *evaluation, has place, now time.Time) {
+	if r.opts.providers == nil {
+		return
+	}
+	for v := range s.views {
+		for _, o := range s.offers(s.views[v].model) {
+			if has.offer != nil && o != has.offer || has.member != nil || s.wasTried(o.ID()) {
+				continue
+			}
+			st := o.Standing(now)
+			why := s.unfit(o, v)
+			if why != "" {
+				st.Ready, st.Reason, st.RetryAfter = false, why, 0
+			}
+			if !st.Ready {
+				ev.unready = append(ev.unready, Unready{
+					Name: o.Provider(), Model: s.views[v].model, Reason: st.Reason, RetryAfter: st.RetryAfter,
+				})
+				if why == "" {
+					ev.later = append(ev.later, r.outside(s, o, v, &st))
+				}
+				continue
+			}
+			ev.outside(r.outside(s, o, v, &st), ref{offer: o, view: v})
+		}
+	}
+}
+
+// unfit says why the offer can't serve the request at all, "" if it can.
+func (s *Selection) unfit(o *providers.Offer, v int) string {
+	enc := &s.views[v].enc
+	tokens := float64(enc.Count)
+	if !enc.Source.Exact() {
+		tokens /= estimatedExcess
+	}
+	if w := o.ContextWindow(); w > 0 && (tokens > float64(w) || w <= s.narrow) {
+		return "the prompt exceeds the context window"
+	}
+	if ok, why := o.Takes(s.parsed.api, s.views[v].object); !ok {
+		return why
+	}
+	return ""
+}
+
+// outside is the offer as a candidate.
+func (r *Router) outside(s *Selection, o *providers.Offer, v int, st *providers.Standing) policy.Candidate {
+	enc := &s.views[v].enc
+	output := s.output()
+	x := o.Expect(enc.Count, output)
+	c := policy.Candidate{
+		Name: o.Provider(), Instance: o.ID(), Type: policy.Provider, Model: s.views[v].model, Labels: o.Labels(),
+		InFlight: st.InFlight, Queued: st.Prefilling, Running: st.InFlight - st.Prefilling,
+		PredictedTTFT: x.TTFT, PredictedP90: x.P90, PredictedITL: x.ITL, PredictedE2E: x.E2E,
+		RemainingQuota: st.Remaining, QuotaKnown: st.QuotaKnown, Tie: r.rng.Uint32(),
+	}
+	var cost int64
+	cost, c.PriceKnown = r.opts.costAt(o, s.views[v].model, &price.Tokens{Uncached: int64(enc.Count), Output: int64(output)})
+	c.Price = float64(cost) / millionths
+	return c
+}
+
+// output is how many tokens the answer is expected to have.
+func (s *Selection) output() int {
+	if n := s.account.demand.Output; n > 0 {
+		return int(min(n, maxAnswers*expectedOutput))
+	}
+	w := wishOf(&s.parsed)
+	if w.limit > 0 {
+		return int(min(w.limit, expectedOutput))
+	}
+	return expectedOutput
+}
+
+// outside adds a candidate whose numbers are known.
+func (ev *evaluation) outside(c policy.Candidate, rf ref) {
+	ev.Outside(&c)
+	ev.refs = append(ev.refs, rf)
+	ev.places = append(ev.places, steer.Place{Name: c.Name, Instance: c.Instance, Labels: c.Labels, Tie: c.Tie})
+}
+
+// bookOffer books candidate i of ev, which is an offer.
+func (r *Router) bookOffer(s *Selection, ev *evaluation, i int) leg {
+	rf := &ev.refs[i]
+	v := &s.views[rf.view]
+	sold := rf.offer.Begin(v.enc.Count, s.output())
+	l := leg{began: r.opts.now(), offer: rf.offer, sold: sold, booking: sale{sold}, prompt: v.enc.Count, view: v}
+	l.target = targetAt(rf.offer, v.model)
+	l.target.Via = via(rf.offer, providers.Exchange{API: s.parsed.api, Asked: s.parsed.asked, Booking: sold, Warn: s.loses})
+	return l
+}
+
+// sale is a booking of an offer.
+type sale struct{ *providers.Booking }
+
+func (s sale) End() bool {
+	s.Booking.End()
+	return true
+}
+
+// targetAt is the offer as the target of requests for a model.
+func targetAt(o *providers.Offer, model string) Target {
+	return Target{Worker: o.Provider(), Instance: o.ID(), Model: model, URL: o.URL(), Provider: o.Provider()}
+}
+
+func via(o *providers.Offer, x providers.Exchange) func(http.RoundTripper) http.RoundTripper {
+	return func(base http.RoundTripper) http.RoundTripper { return o.RoundTripper(base, x) }
+}
+
+// loses notes what of the request its provider does not see.
+func (s *Selection) loses(field, reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := *s.decision // hooks may keep the one that they were told
+	d.Degradations = append(slices.Clone(d.Degradations), "not carried over: "+field+": "+reason)
+	s.decision = &d
+}
+
+// id is of the instance, or the offer.
+func (l *leg) id() string {
+	if l.offer != nil {
+		return l.offer.ID()
+	}
+	return l.member.ID()
+}
+
+// later reports whether the policy would let the request go to an offer that only can't
+// take it at the moment. The caller holds pickMu.
+func (r *Router) later(s *Selection, ev *evaluation) bool {
+	if len(ev.later) == 0 {
+		return false
+	}
+	again := r.evaluation()
+	defer r.release(again)
+	for i := range ev.later {
+		again.outside(ev.later[i], ref{})
+	}
+	q := s.prompt()
+	q.DryRun = true
+	again.Choose(&q, s.policy)
+	return len(again.Plan.Order) > 0
+}
+
+// ailing says why providers can't take the request.
+func (ev *evaluation) ailing() string {
+	const most = 3
+	var b strings.Builder
+	for i := range ev.unready[:min(most, len(ev.unready))] {
+		u := &ev.unready[i]
+		fmt.Fprintf(&b, "; provider %s: %s", quote(u.Name), u.Reason)
+	}
+	return b.String()
+}
+
+// soonest is when the first of the unready ones is expected back.
+func (ev *evaluation) soonest() time.Duration {
+	least := time.Duration(0)
+	for i := range ev.unready {
+		if d := ev.unready[i].RetryAfter; d > 0 && (least == 0 || d < least) {
+			least = d
+		}
+	}
+	if least == 0 {
+		return retrySoon
+	}
+	return least
+}
+
+// costAt is what the use of a model at an offer costs, in millionths.
+func (o *options) costAt(at *providers.Offer, model string, tokens *price.Tokens) (cost int64, known bool) {
+	if cost, known = at.Cost(tokens); known || o.tenancy == nil || o.tenancy.Prices == nil {
+		return cost, known
+	}
+	for _, name := range []string{at.Upstream(), model} {
+		if cost, known = o.tenancy.Prices.Cost(at.Provider(), name, tokens); known {
+			break
+		}
+	}
+	return cost, known
+}
+
+// offered are the models of providers that the request may have, by name: none where the
+// policy never lets it go there.
+func (s *Selection) offered() []string {
+	set := s.router.opts.providers
+	if _, local := s.policy.(policy.Default); local || set == nil || s.parsed.hints.local {
+		return nil
+	}
+	var names []string
+	for _, o := range set.All() {
+		if o.Model() != "" && !s.barred(o) && !slices.Contains(names, o.Model()) {
+			names = append(names, o.Model())
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// outsideError is why an attempt at a provider is given up.
+type outsideError struct {
+	provider string
+	failure  providers.Failure
+}
+
+func (e *outsideError) Error() string {
+	return fmt.Sprintf("the provider %s answered with %d: %s", quote(e.provider), e.failure.Status, e.failure.Class)
+}
+
+// failureOf is what an answer of a provider failed with, nil if it is none.
+func failureOf(resp *http.Response) *providers.Failure {
+	if f, ok := resp.Body.(interface{ Failure() *providers.Failure }); ok {
+		return f.Failure()
+	}
+	return nil
+}
+
+// learn keeps what the failed attempt says of those to come. The caller holds s.mu.
+func (s *Selection) learn(cause error) {
+	var answered *outsideError
+	if errors.As(cause, &answered) && answered.failure.Class == providers.ClassContext && s.attempt.offer != nil {
+		s.narrow = max(s.narrow, s.attempt.offer.ContextWindow())
+	}
+}
+
+// tooNarrow reports whether m has no wider a context window than one that was too narrow.
+func (s *Selection) tooNarrow(m *fleet.Member, v int) bool {
+	if s.narrow == 0 {
+		return false
+	}
+	n := m.MaxModelLen(s.views[v].model)
+	return n > 0 && n <= s.narrow
+}
+
+// outsideOnly is the error to answer with if cause ends a request whatever other candidates
+// there are; nil if another may be tried.
+func outsideOnly(cause error) *Error {
+	var e *providers.Error
+	if !errors.As(cause, &e) || e.Class.FallsBack() {
+		return nil
+	}
+	return &Error{Code: CodeUpstream, Message: e.Message, Err: e}
+}
+
+// untranslated is the error for a request of which its only attempt can't be carried over.
+func (s *Selection) untranslated(cause error) *Error {
+	var e *providers.Error
+	if !errors.As(cause, &e) || e.Class != providers.ClassUnsupported || len(s.tried) > 1 {
+		return nil
+	}
+	return badRequest(e, "%s", e.Message)
+}
+
+// through is what sends a request to the target.
+func (t *Target) through(base http.RoundTripper) http.RoundTripper {
+	if t.Via == nil {
+		return base
+	}
+	return t.Via(base)
+}
+
+// base is what the request's path goes behind: a provider finds its own.
+func (t *Target) base() *url.URL {
+	if t.Via == nil {
+		return t.URL
+	}
+	return &url.URL{Scheme: t.URL.Scheme, Host: t.URL.Host}
+}
