@@ -243,7 +243,7 @@ func (e *chatWriter) assistant(m *Message, path string) error {
 		w.key("tool_calls").open('[')
 		for i := range m.Parts {
 			if p := &m.Parts[i]; p.Kind == ToolCall {
-				e.call(p, i)
+				chatWriteCall(w, p, i)
 			}
 		}
 		w.end(']')
@@ -252,7 +252,8 @@ func (e *chatWriter) assistant(m *Message, path string) error {
 	return nil
 }
 
-func (e *chatWriter) call(p *Part, i int) {
+// chatWriteCall writes the i-th part, a call, as requests and answers have it.
+func chatWriteCall(w *jsonWriter, p *Part, i int) {
 	id, args := p.ID, p.Text
 	if id == "" {
 		id = "call_" + strconv.Itoa(i)
@@ -260,7 +261,6 @@ func (e *chatWriter) call(p *Part, i int) {
 	if args == "" {
 		args = "{}"
 	}
-	w := &e.w
 	w.open('{')
 	w.key("id").str(id)
 	w.key("type").str("function")

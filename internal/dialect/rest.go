@@ -49,4 +49,3 @@ func lossOf(m *Member) (loss Loss, reason string) {
 		return LossNote, reasonUnknown
 	}
 }
-
