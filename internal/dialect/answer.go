@@ -106,3 +106,20 @@ type Failure struct {
 	// its prompt: it goes into no log.
 	Type, Code, Param, Message string
 }
+
+// Events are the answer as a stream has it.
+func (a *Answer) Events(emit func(*Event)) {
+	emit(&Event{Kind: Begin, ID: a.ID, Model: a.Model, Created: a.Created, Usage: a.Usage})
+	for i := range a.Parts {
+		p := a.Parts[i]
+		delta := Event{Kind: Delta, Text: p.Text, Signature: p.Signature}
+		p.Text, p.Signature = "", ""
+		emit(&Event{Kind: PartBegin, Part: p})
+		if delta.Text != "" || delta.Signature != "" {
+			emit(&delta)
+		}
+		emit(&Event{Kind: PartEnd})
+	}
+	emit(&Event{Kind: Finish, Stop: a.Stop, StopText: a.StopText, Usage: a.Usage})
+	emit(&Event{Kind: End})
+}

@@ -105,6 +105,18 @@ func (x *Exchange) Answer(body []byte) ([]byte, error) {
 	return x.client.EncodeAnswer(nil, a, &x.answer), nil
 }
 
+// AnswerStream is Answer for a client that wants a stream of a service that gave none.
+func (x *Exchange) AnswerStream(body []byte) ([]byte, error) {
+	a, err := x.service.DecodeAnswer(body)
+	if err != nil {
+		return nil, err
+	}
+	var out []byte
+	e := x.client.NewStreamEncoder(&x.answer)
+	a.Events(func(ev *Event) { out = e.Append(out, ev) })
+	return out, nil
+}
+
 // Failure translates an error: what it is, and the status and the body that tell the client.
 func (x *Exchange) Failure(status int, h http.Header, body []byte) (*Failure, int, []byte) {
 	f := x.service.DecodeFailure(status, h, body)
