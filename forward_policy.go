@@ -41,6 +41,7 @@ func (r *Router) question(f *Forward, model string) (*Selection, *Error) {
 	s.account.identity = id
 	s.parsed = parsed{model: model, hints: hints{
 		tenant: q.Tenant, qos: q.QoS, pool: q.Pool, among: q.Among, priority: q.Priority, session: q.Session,
+		local: f.WorkersOnly || q.WorkersOnly,
 	}}
 	s.parsed.belong(id)
 	s.session = s.parsed.sessionKey()

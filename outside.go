@@ -57,9 +57,6 @@ func (o *options) offers(model string) []*providers.Offer {
 // offers are those for the model that the request may go to, as far as that does not change
 // while it lives.
 func (s *Selection) offers(model string) []*providers.Offer {
-	if s.parsed.hints.local {
-		return nil
-	}
 	all := s.router.opts.offers(model)
 	if !slices.ContainsFunc(all, s.barred) {
 		return all
@@ -69,6 +66,9 @@ func (s *Selection) offers(model string) []*providers.Offer {
 
 // barred reports whether the request may not go to the offer, whatever its state.
 func (s *Selection) barred(o *providers.Offer) bool {
+	if s.parsed.hints.local {
+		return true
+	}
 	if id := s.account.identity; id != nil && !id.MayUseProvider(o.Provider()) {
 		return true
 	}

@@ -24,6 +24,8 @@ type Forward struct {
 	// Among, if not empty, lists the only workers that may serve the request, as in
 	// [Request].
 	Among []string
+	// WorkersOnly keeps the request from external providers, as in [Request].
+	WorkersOnly bool
 	// Allow says whether such requests go to workers at all. Nil means [DefaultForward].
 	Allow func(r *http.Request) bool
 	// Describe, if set, is asked about the request, as that of [TransportOptions].
@@ -62,7 +64,10 @@ func (r *Router) Place(f *Forward) (*Placement, error) {
 	if allow == nil {
 		allow = DefaultForward
 	}
-	keeper := r.keeper(f.HTTP.URL.Path)
+	var keeper *providers.Offer
+	if !f.WorkersOnly {
+		keeper = r.keeper(f.HTTP.URL.Path)
+	}
 	switch {
 	case keeper == nil && !allow(f.HTTP):
 		return nil, notForwarded(f.HTTP.URL.Path)

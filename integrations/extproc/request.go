@@ -247,6 +247,7 @@ func (x *exchange) byPrompt(api kvsteer.API, s seen) error {
 			})
 		}
 	}
+	q.WorkersOnly = true // Envoy is told an address, and can't speak to providers
 	to := destination{}
 	err := x.patiently(func(ctx context.Context) (err error) {
 		if x.sel, err = x.srv.router.Select(ctx, q); err != nil {
@@ -311,7 +312,7 @@ func (x *exchange) seesAnswer() bool {
 
 func (x *exchange) byLoad(s seen) error {
 	f := &kvsteer.Forward{
-		HTTP: x.head, Body: x.body, Among: x.subset, Allow: x.srv.opts.Forward, Describe: x.srv.opts.Describe,
+		HTTP: x.head, Body: x.body, Among: x.subset, WorkersOnly: true, Allow: x.srv.opts.Forward, Describe: x.srv.opts.Describe,
 	}
 	to := destination{}
 	err := x.patiently(func(ctx context.Context) (err error) {

@@ -66,7 +66,7 @@ func New(r *kvsteer.Router, o Options) *Server {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Server{
-		router: r, opts: o, models: kvsteer.NewTransport(r, kvsteer.TransportOptions{Describe: o.Describe}),
+		router: r, opts: o, models: kvsteer.NewTransport(r, kvsteer.TransportOptions{Describe: workersOnly(o.Describe)}),
 		health: newHealth(o.Ready, o.Logger), touch: touchEvery,
 	}
 }
@@ -118,4 +118,15 @@ func (s *Server) panicked(p any) {
 func (s *Server) malformed(what string) error {
 	s.opts.Logger.Warn("extproc: messages in an impossible order", slog.String("what", what))
 	return status.Error(codes.InvalidArgument, "kvsteer: "+what)
+}
+
+// workersOnly is describe for what Envoy can reach: it is told an address, and can't speak
+// to external providers.
+func workersOnly(describe func(*http.Request, *kvsteer.Request)) func(*http.Request, *kvsteer.Request) {
+	return func(r *http.Request, q *kvsteer.Request) {
+		if describe != nil {
+			describe(r, q)
+		}
+		q.WorkersOnly = true
+	}
 }
