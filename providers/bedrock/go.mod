@@ -1,0 +1,16 @@
+module github.com/kvsteer/kvsteer/providers/bedrock
+
+go 1.25.0
+
+require (
+	github.com/aws/aws-sdk-go-v2 v1.48.0
+	github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream v1.7.27
+	github.com/kvsteer/kvsteer v0.0.0
+)
+
+require (
+	github.com/aws/smithy-go v1.28.9 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+)
+
+replace github.com/kvsteer/kvsteer => ../..

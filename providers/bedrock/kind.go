@@ -1,0 +1,175 @@
+package bedrock
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+
+	"github.com/kvsteer/kvsteer/internal/dialect"
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
+	"github.com/kvsteer/kvsteer/providers"
+)
+
+// Options are for New.
+type Options struct {
+	// Region is AWS's, such as "us-east-1". "" is read from the Provider's URL, which must
+	// then have it: "https://bedrock-runtime.us-east-1.amazonaws.com".
+	Region string
+	// Credentials sign requests. They are asked for each request, so they should keep what
+	// they got, as those of the SDK's config do, or an aws.CredentialsCache. Nil: the
+	// Provider's Credentials are an API key of Bedrock.
+	Credentials aws.CredentialsProvider
+	// Family is whose models these are, where their ids don't say it, as ARNs of
+	// application inference profiles don't: "anthropic", "amazon" and so on, as ids of
+	// models begin. It decides on how the fields beyond Converse's own are sent.
+	Family string
+	// Now tells the time that requests are signed with; nil is time.Now.
+	Now func() time.Time
+}
+
+// Kind is Amazon Bedrock as a kind of provider. It is safe for concurrent use, and may be
+// that of several Providers.
+type Kind struct {
+	o      Options
+	signer *v4.Signer
+}
+
+var (
+	_ providers.Kind   = (*Kind)(nil)
+	_ providers.Framer = (*Kind)(nil)
+)
+
+// New returns the kind.
+func New(o Options) *Kind {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Kind{o: o, signer: v4.NewSigner()}
+}
+
+// StaticKeys are credentials that don't change: an access key, its secret, and for
+// temporary ones their session token.
+func StaticKeys(accessKeyID, secretAccessKey, sessionToken string) aws.CredentialsProvider {
+	return aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		return aws.Credentials{
+			AccessKeyID: accessKeyID, SecretAccessKey: secretAccessKey, SessionToken: sessionToken, Source: "StaticKeys",
+		}, nil
+	})
+}
+
+// String returns "Bedrock". Credentials are not shown.
+func (k *Kind) String() string { return "Bedrock" }
+
+// GoString is String.
+func (k *Kind) GoString() string { return k.String() }
+
+// Check sets the URL, and says what is missing.
+func (k *Kind) Check(p *providers.Provider) error {
+	if p.URL == "" {
+		if k.o.Region == "" {
+			return &providers.ConfigError{Provider: p.Name, Field: "region", Reason: "must be there, or a URL that has it"}
+		}
+		p.URL = "https://bedrock-runtime." + k.o.Region + ".amazonaws.com"
+		if strings.HasPrefix(k.o.Region, "cn-") {
+			p.URL += ".cn"
+		}
+	}
+	u, err := url.Parse(p.URL)
+	if err != nil || u.Host == "" {
+		return &providers.ConfigError{Provider: p.Name, Field: "url", Reason: "must be a URL with a host"}
+	}
+	if k.region(u.Hostname()) == "" && k.o.Credentials != nil {
+		return &providers.ConfigError{Provider: p.Name, Field: "region", Reason: "must be there: the URL doesn't have it, and requests are signed for one"}
+	}
+	switch {
+	case k.o.Credentials == nil && p.Credentials == nil:
+		return &providers.ConfigError{Provider: p.Name, Field: "credentials", Reason: "must be there: an API key, or the Kind's AWS credentials"}
+	case k.o.Credentials != nil && p.Credentials != nil:
+		return &providers.ConfigError{Provider: p.Name, Field: "credentials", Reason: "must not be there beside the Kind's: requests carry one or the other"}
+	}
+	return nil
+}
+
+// region is the one that requests to a host are signed for; "" for unknown.
+func (k *Kind) region(host string) string {
+	if k.o.Region != "" {
+		return k.o.Region
+	}
+	labels := strings.Split(host, ".")
+	for i, l := range labels { // bedrock-runtime.REGION..., behind a VPC endpoint's name, too
+		if (l == "bedrock-runtime" || l == "bedrock-runtime-fips") && i+1 < len(labels) && strings.Contains(labels[i+1], "-") {
+			return labels[i+1]
+		}
+	}
+	return ""
+}
+
+// APIs are none: everything is translated.
+func (k *Kind) APIs(*providers.Provider) []prompt.API { return nil }
+
+// Codec returns Converse. Its bodies stand for those of chat.
+func (k *Kind) Codec() (dialect.Service, prompt.API) {
+	return converse{family: k.o.Family}, prompt.Chat
+}
+
+// Endpoint is /model/ID/converse, or converse-stream.
+func (k *Kind) Endpoint(base *url.URL, t *providers.Target) (*url.URL, error) {
+	if t.API != prompt.Chat || t.Upstream == "" {
+		return nil, errors.New("bedrock: only models are served, by translation to Converse")
+	}
+	op := "/converse"
+	if t.Stream {
+		op = "/converse-stream"
+	}
+	u := *base
+	prefix := strings.TrimSuffix(u.EscapedPath(), "/") + "/model/"
+	u.Path = strings.TrimSuffix(u.Path, "/") + "/model/" + t.Upstream + op
+	// Slashes and colons of an ARN are escaped: the id is one segment of the path, and the
+	// signature is over its escaped form, escaped once more.
+	u.RawPath = prefix + escapeID(t.Upstream) + op
+	u.RawQuery, u.Fragment = "", ""
+	return &u, nil
+}
+
+// escapeID escapes all but the letters that AWS leaves alone.
+func escapeID(id string) string {
+	const hex = "0123456789ABCDEF"
+	b := make([]byte, 0, len(id)+8)
+	for i := range len(id) {
+		c := id[i]
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("-_.~", c) >= 0:
+			b = append(b, c)
+		default:
+			b = append(b, '%', hex[c>>4], hex[c&15])
+		}
+	}
+	return string(b)
+}
+
+// Failure reads an error.
+func (k *Kind) Failure(status int, h http.Header, body []byte) *dialect.Failure {
+	return converse{}.DecodeFailure(status, h, body)
+}
+
+// Quota reads Retry-After: Bedrock says no more of an account's limits.
+func (k *Kind) Quota(h http.Header, now time.Time, q *providers.Quota) {
+	v := h.Get("Retry-After")
+	if seconds, err := strconv.ParseInt(v, 10, 32); err == nil && seconds >= 0 {
+		q.RetryAfter, q.Told = time.Duration(seconds)*time.Second, true
+		return
+	}
+	if at, err := http.ParseTime(v); err == nil {
+		q.RetryAfter, q.Told = max(at.Sub(now), 0), true
+	}
+}
+
+// Frames returns what takes an event stream apart.
+func (k *Kind) Frames() providers.Frames { return newFrames() }
