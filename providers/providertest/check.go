@@ -30,7 +30,7 @@ func (x *exchange) check() *problem {
 	return p
 }
 
-// known are the members that an API has.
+// unknownKey is a member that is none of keys, "" if there is no such.
 func unknownKey(o map[string]any, keys string) string {
 	var found []string
 	for key := range o {
@@ -164,12 +164,10 @@ func (x *exchange) checkEmbeddings() *problem {
 
 // checkModel wants the body to name one, but where Azure's path does.
 func (x *exchange) checkModel() *problem {
-	switch {
-	case x.r.Model == "":
+	if x.r.Model == "" {
 		return &problem{text: "you must provide a model parameter"}
-	default:
-		return nil
 	}
+	return nil
 }
 
 // checkCommon is what chat completions and completions have in common.

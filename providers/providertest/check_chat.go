@@ -92,7 +92,8 @@ func checkTools(o map[string]any, function func(map[string]any) (f map[string]an
 				param: at + path + "name", code: "invalid_value",
 			}
 		}
-		if schema, is := f["parameters"].(map[string]any); f["parameters"] != nil && (!is || schema["type"] != nil && schema["type"] != "object") {
+		schema, is := f["parameters"].(map[string]any)
+		if f["parameters"] != nil && (!is || schema["type"] != nil && schema["type"] != "object") {
 			return &problem{
 				text:  "Invalid schema for function '" + name + `': schema must be a JSON Schema of 'type: "object"'.`,
 				param: at + path + "parameters", code: "invalid_function_parameters",
@@ -190,7 +191,8 @@ func checkMessage(m map[string]any, at, role string) *problem {
 	default:
 		return invalidValue(at+".role", role, "'system', 'assistant', 'user', 'function', 'tool', and 'developer'")
 	}
-	if key := unknownKey(m, "role content name tool_calls tool_call_id refusal audio function_call annotations reasoning_content reasoning"); key != "" {
+	if key := unknownKey(m, `role content name tool_calls tool_call_id refusal audio function_call annotations
+		reasoning_content reasoning`); key != "" { // the last two are of others who speak the API
 		return unknownParameter(at + "." + key)
 	}
 	switch content := m["content"].(type) {

@@ -198,7 +198,8 @@ func (x *exchange) checkTurns(list []any) *problem {
 		case m["role"] == nil:
 			return required(at + ".role")
 		case role == "system":
-			return wrong("messages: Unexpected role \"system\". The Messages API accepts a top-level `system` parameter, not \"system\" as an input message role.")
+			return wrong("messages: Unexpected role \"system\". The Messages API accepts a top-level `system` parameter, " +
+				"not \"system\" as an input message role.")
 		case role != "user" && role != "assistant":
 			return wrong(at + ".role: Input should be 'user' or 'assistant'")
 		case x.opts.Alternate && i == 0 && role != "user":

@@ -91,17 +91,18 @@ func (x *exchange) openAIWords(p *problem) openAIWords {
 	model := x.r.Model
 	switch p.fault {
 	case RateLimited:
-		return openAIWords{429, "tokens", "rate_limit_exceeded", "Rate limit reached for " + model + " on tokens per min (TPM). Please try again in " +
-			p.after.String() + ".", ""}
+		return openAIWords{429, "tokens", "rate_limit_exceeded", "Rate limit reached for " + model + " on tokens per min (TPM). " +
+			"Please try again in " + p.after.String() + ".", ""}
 	case QuotaExhausted:
-		return openAIWords{429, "insufficient_quota", "insufficient_quota", "You exceeded your current quota, please check your plan and billing details.", ""}
+		const quota = "insufficient_quota"
+		return openAIWords{429, quota, quota, "You exceeded your current quota, please check your plan and billing details.", ""}
 	case Overloaded:
 		return openAIWords{503, "server_error", "", "The engine is currently overloaded, please try again later.", ""}
 	case GatewayTimeout:
 		return openAIWords{504, "server_error", "", "The request timed out.", ""}
 	case ContextTooLong:
-		return openAIWords{400, invalid, "context_length_exceeded", "This model's maximum context length is 128000 tokens. However, your messages resulted in " +
-			"130000 tokens. Please reduce the length of the messages.", "messages"}
+		return openAIWords{400, invalid, "context_length_exceeded", "This model's maximum context length is 128000 tokens. " +
+			"However, your messages resulted in 130000 tokens. Please reduce the length of the messages.", "messages"}
 	case ContentFiltered:
 		return openAIWords{400, invalid, "content_policy_violation", "Your request was rejected as a result of our safety system.", ""}
 	case BadKey:
@@ -153,8 +154,8 @@ func (x *exchange) azureFailure(p *problem) (int, []byte) {
 	switch p.fault {
 	case RateLimited:
 		seconds := strconv.FormatInt(max(int64(p.after/time.Second), 1), 10)
-		return short(429, "429", "Requests to the ChatCompletions_Create Operation have exceeded the token rate limit of your current pricing tier. "+
-			"Please retry after "+seconds+" seconds.")
+		return short(429, "429", "Requests to the ChatCompletions_Create Operation have exceeded the token rate limit "+
+			"of your current pricing tier. Please retry after "+seconds+" seconds.")
 	case BadKey:
 		return short(401, "401", "Access denied due to invalid subscription key or wrong API endpoint.")
 	case UnknownModel:
@@ -229,7 +230,7 @@ func anthropicWords(p *problem, model string) (status int, kind, text string) {
 	case RateLimited:
 		return 429, "rate_limit_error", "This request would exceed your organization's rate limit of input tokens per minute."
 	case QuotaExhausted:
-		return 400, invalid, "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase credits."
+		return 400, invalid, "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to purchase credits."
 	case Overloaded:
 		return 529, "overloaded_error", "Overloaded"
 	case GatewayTimeout:

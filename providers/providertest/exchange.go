@@ -21,7 +21,7 @@ type exchange struct {
 // play answers a request that is in order as the script says.
 func (x *exchange) play() {
 	if x.endpoint == countTokens {
-		x.json(http.StatusOK, object{"input_tokens": x.r.InputTokens})
+		x.json(object{"input_tokens": x.r.InputTokens})
 		return
 	}
 	a := x.next(x.r)
@@ -55,7 +55,7 @@ func (x *exchange) play() {
 		x.stream(&a, f.events(&a))
 		return
 	}
-	x.json(http.StatusOK, f.whole(&a))
+	x.json(f.whole(&a))
 }
 
 // form is how an endpoint writes answers.
@@ -120,10 +120,9 @@ func (x *exchange) complete(a *Answer) {
 	}
 }
 
-func (x *exchange) json(status int, body any) {
-	x.change(func() { x.r.Status = status })
+func (x *exchange) json(body any) {
+	x.change(func() { x.r.Status = http.StatusOK })
 	x.w.Header().Set("Content-Type", "application/json")
-	x.w.WriteHeader(status)
 	_, _ = x.w.Write(encode(body)) // the client may have left
 }
 

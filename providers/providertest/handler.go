@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -215,18 +216,13 @@ func (x *exchange) version() *problem {
 
 // known checks that there is the model.
 func (x *exchange) known(model string) *problem {
-	if x.opts.Models == nil {
+	if x.opts.Models == nil || slices.Contains(x.opts.Models, model) {
 		return nil
-	}
-	for _, m := range x.opts.Models {
-		if m == model {
-			return nil
-		}
 	}
 	return &problem{fault: UnknownModel}
 }
 
 func (x *exchange) id(prefix string) string {
 	const digits = 1_000_000 // so that ids have one length
-	return prefix + "0kv" + strconv.Itoa(digits + x.number())
+	return prefix + "0kv" + strconv.Itoa(digits+x.number())
 }

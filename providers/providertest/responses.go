@@ -1,5 +1,7 @@
 package providertest
 
+import "maps"
+
 // responsesForm writes OpenAI's responses.
 type responsesForm struct {
 	*exchange
@@ -15,7 +17,7 @@ func responsesUsage(u *Usage) object {
 	}
 }
 
-// frame is the response without what it says.
+// base is the response without what it says.
 func (f *responsesForm) base(a *Answer, status string) object {
 	if f.response == "" {
 		f.response = f.id("resp_")
@@ -33,8 +35,8 @@ func (f *responsesForm) base(a *Answer, status string) object {
 type item struct {
 	id           string
 	start, whole object
-	// part is that of a message or of reasoning, with its key for deltas and its name in
-	// the names of events; a call has its arguments.
+	// event is how those of its text are named; part is what of a message or of reasoning
+	// holds the text. A call has no parts, its text are the arguments.
 	event, text string
 	part        func(text string) object
 }
@@ -147,9 +149,7 @@ func (f *responsesForm) item(index int, it *item) {
 			o["content_index"] = 0
 		default:
 		}
-		for k, v := range more {
-			o[k] = v
-		}
+		maps.Copy(o, more)
 		return o
 	}
 	part, whole := "content_part", "text"

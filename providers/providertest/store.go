@@ -52,15 +52,15 @@ func (x *exchange) models() {
 			x.fail(&problem{fault: UnknownModel})
 			return
 		}
-		x.json(http.StatusOK, x.about(x.rest))
+		x.json(x.about(x.rest))
 	case x.dialect == Anthropic:
 		out := object{"data": list, "has_more": false, "first_id": nil, "last_id": nil}
 		if n := len(x.opts.Models); n > 0 {
 			out["first_id"], out["last_id"] = x.opts.Models[0], x.opts.Models[n-1]
 		}
-		x.json(http.StatusOK, out)
+		x.json(out)
 	default:
-		x.json(http.StatusOK, object{"object": "list", "data": list})
+		x.json(object{"object": "list", "data": list})
 	}
 }
 
@@ -90,7 +90,7 @@ func (x *exchange) files() {
 				x.store.files = append(x.store.files, f)
 			}
 		})
-		x.json(http.StatusOK, f.about)
+		x.json(f.about)
 	case x.r.Method == http.MethodGet && x.rest == "":
 		list := []any{}
 		x.change(func() {
@@ -98,7 +98,7 @@ func (x *exchange) files() {
 				list = append(list, f.about)
 			}
 		})
-		x.json(http.StatusOK, object{"object": "list", "data": list, "has_more": false})
+		x.json(object{"object": "list", "data": list, "has_more": false})
 	default:
 		x.file(id, tail)
 	}
@@ -125,9 +125,9 @@ func (x *exchange) file(id, tail string) {
 		x.w.Header().Set("Content-Type", "application/octet-stream")
 		_, _ = x.w.Write(f.content) // the client may have left
 	case x.r.Method == http.MethodGet && tail == "":
-		x.json(http.StatusOK, f.about)
+		x.json(f.about)
 	case x.r.Method == http.MethodDelete && tail == "":
-		x.json(http.StatusOK, object{"id": id, "object": "file", "deleted": true})
+		x.json(object{"id": id, "object": "file", "deleted": true})
 	default:
 		x.fail(&problem{fault: BadRequest, status: http.StatusMethodNotAllowed})
 	}
@@ -185,7 +185,7 @@ func (x *exchange) batches() {
 				x.store.batches = append(x.store.batches, b)
 			}
 		})
-		x.json(http.StatusOK, b)
+		x.json(b)
 	case x.r.Method == http.MethodGet:
 		list := []any{}
 		var one object
@@ -199,11 +199,11 @@ func (x *exchange) batches() {
 		})
 		switch {
 		case x.rest == "":
-			x.json(http.StatusOK, object{"object": "list", "data": list, "has_more": false})
+			x.json(object{"object": "list", "data": list, "has_more": false})
 		case one == nil:
 			x.fail(&problem{fault: BadRequest, status: http.StatusNotFound, text: "No batch found with id '" + x.rest + "'."})
 		default:
-			x.json(http.StatusOK, one)
+			x.json(one)
 		}
 	default:
 		x.fail(&problem{fault: BadRequest, status: http.StatusMethodNotAllowed})
