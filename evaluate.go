@@ -121,6 +121,7 @@ func (r *Router) predict(s *Selection, ev *evaluation, q *steer.Prompt) {
 			v := &s.views[at]
 			of.Model, last = v.model, at
 			v.describe(&of)
+			of.Price, of.PriceKnown = r.priceHere(s, v)
 		}
 		ev.places[i].Hit = ev.hits[i]
 		ev.Add(&of, &ev.places[i])

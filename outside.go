@@ -14,6 +14,7 @@ import (
 	"github.com/kvsteer/kvsteer/policy"
 	"github.com/kvsteer/kvsteer/providers"
 	"github.com/kvsteer/kvsteer/tenancy/price"
+	"github.com/kvsteer/kvsteer/tenancy/quota"
 )
 
 // External services are candidates beside the workers: an offer, which is one model at one
@@ -139,16 +140,30 @@ func (r *Router) outside(s *Selection, o *providers.Offer, v int, st *providers.
 	return c
 }
 
+// priceHere is what the request costs at a worker, as the fleet's prices have it.
+func (r *Router) priceHere(s *Selection, v *view) (dollars float64, known bool) {
+	t := r.opts.tenancy
+	if t == nil || t.Prices == nil {
+		return 0, false
+	}
+	cost, unpriced := t.cost(v.model, &quota.Used{Uncached: int64(v.enc.Count), Output: int64(s.output())})
+	return float64(cost) / millionths, !unpriced
+}
+
 // output is how many tokens the answer is expected to have.
 func (s *Selection) output() int {
-	if n := s.account.demand.Output; n > 0 {
-		return int(min(n, maxAnswers*expectedOutput))
+	if s.expects == 0 {
+		w := wishOf(&s.parsed)
+		n := s.account.demand.Output
+		if n <= 0 {
+			n = expectedOutput
+		}
+		if w.limit > 0 {
+			n = min(n, w.limit)
+		}
+		s.expects = int(min(n, maxAnswers*expectedOutput))
 	}
-	w := wishOf(&s.parsed)
-	if w.limit > 0 {
-		return int(min(w.limit, expectedOutput))
-	}
-	return expectedOutput
+	return s.expects
 }
 
 // outside adds a candidate whose numbers are known.

@@ -75,6 +75,9 @@ type Selection struct {
 	charged   time.Duration
 	chargedAt time.Time
 
+	// expects is the tokens that the answer is expected to have, 0 if nobody has asked yet;
+	// whoever has the Selection in a choice writes it.
+	expects int
 	// narrow is the widest context window that was too narrow.
 	narrow int
 	lost   bool // no worker is known to have what the request goes on from

@@ -33,6 +33,9 @@ type Prompt struct {
 	Draw              uint64
 	// Alias: nobody serves a model of that name.
 	Alias bool
+	// Price is what the request costs at a worker, in US dollars, if PriceKnown.
+	Price      float64
+	PriceKnown bool
 	// TargetTTFT and TargetITL are 0 without a target.
 	TargetTTFT, TargetITL time.Duration
 }
@@ -147,7 +150,7 @@ func (r *Round) Add(q *Prompt, p *Place) {
 		Model: q.Model, Labels: p.Labels,
 		InFlight: p.Prefilling + p.Decoding, PrefillAhead: p.PrefillTokens + p.PromisedTokens,
 		Queued: p.Prefilling + p.OtherWaiting, Running: p.Decoding + p.OtherRunning, KVUsage: p.KVUsage,
-		Trust: p.trust(q), Tie: p.Tie,
+		Trust: p.trust(q), Tie: p.Tie, Price: q.Price, PriceKnown: q.PriceKnown,
 	}
 	indexed := kvcache.CachedTokens(int(p.Hit.Blocks), p.BlockSize, q.Tokens, p.Speculative)
 	// A suspect index is still audited, but nothing is expected of it.
