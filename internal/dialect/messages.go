@@ -37,18 +37,6 @@ const (
 	effortMax   = "max"
 )
 
-// The names that the API has for reasons to stop.
-var messagesStops = [...]string{
-	StopUnknown: "",
-	StopEnd:     "end_turn",
-	StopLength:  "max_tokens",
-	StopText:    "stop_sequence",
-	StopTools:   "tool_use",
-	StopFilter:  messagesRefusal,
-	StopRefusal: messagesRefusal,
-	StopPause:   "pause_turn",
-}
-
 const messagesRefusal = "refusal"
 
 // messagesStop reads a stop_reason.
@@ -75,16 +63,22 @@ func messagesStop(name string) Stop {
 // look for calls, and services of other APIs say "stop" after calls, too.
 func messagesStopName(s Stop, calls, refused bool) string {
 	switch s {
+	case StopLength:
+		return "max_tokens"
+	case StopText:
+		return "stop_sequence"
+	case StopPause:
+		return "pause_turn"
+	case StopFilter, StopRefusal:
+		return messagesRefusal
 	case StopEnd, StopUnknown, StopTools:
-		switch {
-		case calls:
-			s = StopTools
-		case refused:
-			s = StopRefusal
-		default:
-			s = StopEnd
-		}
-	case StopLength, StopText, StopFilter, StopRefusal, StopPause:
 	}
-	return messagesStops[s]
+	switch {
+	case calls:
+		return "tool_use"
+	case refused:
+		return messagesRefusal
+	default:
+		return "end_turn"
+	}
 }

@@ -9,14 +9,18 @@ type claude struct {
 	other bool
 	// version is 10*major+minor, 0 for a name without one: an alias, so a current model.
 	version int
+	// sonnet and thinker (Fable, Mythos) are families with rules of their own.
+	sonnet, thinker bool
 }
 
-// The versions from which on something changed.
+// The versions from which on something changed, by Anthropic's migration guides.
 const (
-	claudeOneSampler = 41 // temperature or top_p, not both
-	claudeStrict     = 45 // strict tools, output_config.format
+	claudeThinks     = 37 // thinking
+	claudeStrict     = 41 // strict tools, output_config.format; temperature or top_p, not both
 	claudeAdaptive   = 46 // thinking of type adaptive, with an effort
 	claudeNoSampling = 47 // no temperature, top_p, top_k; thinking of type adaptive only
+	claudeThinking   = 50 // thinks unless it is told not to
+	claudeAlways     = 55 // can't be told not to
 )
 
 // claudeOf reads a name: claude-opus-4-7, claude-3-7-sonnet-20250219, claude-sonnet-5,
@@ -29,6 +33,10 @@ func claudeOf(model string) claude {
 	words := strings.FieldsFunc(name, func(r rune) bool {
 		return r < '0' || r > '9' && r < 'a' || r > 'z'
 	})
+	c := claude{
+		sonnet:  strings.Contains(name, "sonnet"),
+		thinker: strings.Contains(name, "fable") || strings.Contains(name, "mythos"),
+	}
 	for i, w := range words {
 		major, ok := smallNumber(w)
 		if !ok {
@@ -38,9 +46,10 @@ func claudeOf(model string) claude {
 		if i+1 < len(words) {
 			minor, _ = smallNumber(words[i+1])
 		}
-		return claude{version: 10*major + minor}
+		c.version = 10*major + minor
+		break
 	}
-	return claude{}
+	return c
 }
 
 // smallNumber reads a number of one digit: those of versions have no more, dates do.
