@@ -1,21 +1,27 @@
 package providers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/kvsteer/kvsteer/internal/watch"
 )
 
 // CredentialSource gives the credential to send. It is asked for each request, with a
-// deadline, by one goroutine at a time; whoever fetches credentials keeps them.
+// deadline, and not again before it has answered: requests that come meanwhile share the
+// answer. Whoever fetches credentials keeps them. It must heed its context.
 type CredentialSource interface {
 	Credential(ctx context.Context) (Credential, error)
 }
 
-// Credential is a secret: an API key or a token. It shows itself to nobody but Reveal's caller.
+// Credential is a secret: an API key or a token. It is shown to nobody but who calls Reveal.
 type Credential struct{ secret string }
 
-// NewCredential returns a Credential.
+// NewCredential returns a Credential: visible ASCII without spaces.
 func NewCredential(secret string) Credential { return Credential{secret: secret} }
 
 // Reveal returns the secret itself.
@@ -41,28 +47,103 @@ func Static(secret string) CredentialSource { return static{NewCredential(secret
 
 type static struct{ c Credential }
 
+// Credential implements CredentialSource.
 func (s static) Credential(context.Context) (Credential, error) { return s.c, nil }
 
+// String implements fmt.Stringer.
+func (static) String() string { return "a static credential" }
+
 // Func is a source that calls a function, such as one that gets tokens from an identity
-// provider. The function must heed its context, and should keep what it got: it is called
-// for each request, though never by two at a time. What its error says is logged.
+// provider. What its error says is logged.
 func Func(fn func(ctx context.Context) (string, error)) CredentialSource { return &function{fn} }
 
 type function struct {
 	fn func(ctx context.Context) (string, error)
 }
 
+// Credential implements CredentialSource.
 func (f *function) Credential(ctx context.Context) (Credential, error) {
-	s, err := f.fn(ctx)
-	return NewCredential(s), err
+	if f.fn == nil {
+		return Credential{}, errors.New("providers.Func was given no function")
+	}
+	secret, err := f.fn(ctx)
+	if err != nil {
+		return Credential{}, err
+	}
+	return NewCredential(secret), nil
 }
 
 // File is a source of what a file holds, without white space around it. It is plain data:
-// the Set that uses it follows the file, and takes what changed within seconds.
+// the Set that uses it follows the file, and sends what it changed to within seconds. A
+// file that becomes unreadable or empty changes nothing, and is logged.
 func File(path string) CredentialSource { return file{path} }
 
 type file struct{ path string }
 
+// Credential implements CredentialSource: it reads the file.
 func (f file) Credential(context.Context) (Credential, error) {
-	return Credential{}, errors.New(notWritten)
+	read, err := watch.Read(f.path, maxSecretFile, secretErrors())
+	if err != nil {
+		return Credential{}, err
+	}
+	return fromFile(read.Data)
 }
+
+// String implements fmt.Stringer.
+func (f file) String() string { return "the credential in file " + f.path }
+
+const (
+	maxSecretFile = 64 << 10
+	lookInterval  = 2 * time.Second
+)
+
+// Errors about a credential's file as such. Seen by operators: the path is probably wrong.
+var (
+	// ErrFileTooLarge: the file is longer than 64 KiB.
+	ErrFileTooLarge = errors.New("providers: a credential's file is too large")
+	// ErrNotRegular: the path is a directory, a pipe or a device.
+	ErrNotRegular = errors.New("providers: a credential's file is no file")
+)
+
+func secretErrors() watch.Errors {
+	return watch.Errors{TooLarge: ErrFileTooLarge, NotRegular: ErrNotRegular, Advice: "correct the path"}
+}
+
+func fromFile(data []byte) (Credential, error) {
+	secret := string(bytes.TrimSpace(data))
+	return NewCredential(secret), usable(secret)
+}
+
+// followed is a file that a Set follows.
+type followed struct {
+	path  string
+	files *watch.Files
+	now   atomic.Pointer[Credential]
+}
+
+func follow(path string, now func() time.Time, failed func(error)) (*followed, error) {
+	f := &followed{path: path}
+	var err error
+	f.files, err = watch.Open(watch.Options{
+		Paths: []string{path}, Interval: lookInterval, MaxFileBytes: maxSecretFile, Now: now, Errors: secretErrors(),
+		Load: f.load, Failed: failed, Restored: func() {},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *followed) load(files []watch.File) error {
+	c, err := fromFile(files[0].Data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.path, err)
+	}
+	f.now.Store(&c)
+	return nil
+}
+
+func (f *followed) get() Credential { return *f.now.Load() }
+
+// Credential implements CredentialSource.
+func (f *followed) Credential(context.Context) (Credential, error) { return f.get(), nil }

@@ -37,20 +37,16 @@ type Kind interface {
 	Quota(h http.Header, now time.Time, q *Quota)
 }
 
-// Framer is a Kind whose translated streams are not server-sent events.
+// Framer is a Kind whose streams are not server-sent events.
 type Framer interface {
-	// Frames returns what takes a stream apart.
-	Frames() Frames
+	// Framing returns what takes one stream apart.
+	Framing() dialect.Framing
 }
 
-// Frames takes one stream apart, as it comes.
-type Frames interface {
-	// Feed takes the next bytes and calls fn with each frame that they complete: the name
-	// of its event and its data, valid during the call. An error means that the stream
-	// can't be read any further.
-	Feed(p []byte, fn func(name string, data []byte) error) error
-	// Close is called at the end of the stream; an error means that it ended within a frame.
-	Close() error
+// Listed is a Kind that public lists of prices and limits have a name for.
+type Listed interface {
+	// ListName is that name, "" for none: "openai".
+	ListName(p *Provider) string
 }
 
 // Target is what an endpoint depends on.
@@ -63,23 +59,4 @@ type Target struct {
 	Upstream string
 	// Stream reports whether the client wants a stream.
 	Stream bool
-}
-
-// Quota is what headers say of an account's limits. Of a limit that they don't speak of,
-// Known is false.
-type Quota struct {
-	Requests, Tokens, InputTokens, OutputTokens Limit
-	// RetryAfter is how long to wait, as it was said; Told is whether it was.
-	RetryAfter time.Duration
-	Told       bool
-}
-
-// Limit is one of them.
-type Limit struct {
-	Known bool
-	// Limit is how much there is when all of it is left, 0 for unknown; Remaining is what
-	// is left now.
-	Limit, Remaining int64
-	// Reset is when all of it is there again; the zero time for unknown.
-	Reset time.Time
 }

@@ -1,12 +1,11 @@
 package providers
 
 import (
-	"maps"
 	"net/http"
 	"net/url"
 	"time"
 
-	"github.com/kvsteer/kvsteer/internal/jsonscan"
+	"github.com/kvsteer/kvsteer/internal/dialect"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 	"github.com/kvsteer/kvsteer/tenancy/price"
 )
@@ -15,11 +14,18 @@ import (
 // its identity: an Update keeps the Offers that it doesn't change. It is safe for
 // concurrent use, and goes on serving what it was picked for after an Update has dropped it.
 type Offer struct {
-	id     string
-	from   Provider
-	model  Model
-	url    *url.URL
-	labels map[string]string
+	id      string
+	from    Provider
+	model   Model
+	url     *url.URL
+	labels  map[string]string
+	apis    []prompt.API // that it takes natively
+	codec   dialect.Service
+	target  prompt.API // whose endpoint takes what the codec makes
+	prices  *price.Entry
+	state   *state
+	account *account
+	set     *Set
 }
 
 // Provider is the provider's name.
@@ -30,6 +36,9 @@ func (o *Offer) Model() string { return o.model.Name }
 
 // Upstream is the provider's name for the model.
 func (o *Offer) Upstream() string { return o.model.Upstream }
+
+// Kind is the provider's kind, as its String has it.
+func (o *Offer) Kind() string { return o.from.Kind.String() }
 
 // ID is "provider/model@n", with another n for each Offer that a Set ever had.
 func (o *Offer) ID() string { return o.id }
@@ -49,12 +58,6 @@ func (o *Offer) ContextWindow() int { return o.model.ContextWindow }
 // MaxOutput is what the answer may have, in tokens; 0: unknown.
 func (o *Offer) MaxOutput() int { return o.model.MaxOutput }
 
-// Takes reports whether a request can be served: its API, natively or by translation, and
-// what its body needs of the model. why is a fixed phrase.
-func (o *Offer) Takes(api prompt.API, body jsonscan.Object) (ok bool, why string) {
-	return false, notWritten
-}
-
 // Standing is how an Offer stands at some time.
 type Standing struct {
 	// Ready reports whether a request may be sent now. Else Reason says why not, in a fixed
@@ -66,7 +69,8 @@ type Standing struct {
 	// 1 unless QuotaKnown.
 	Remaining  float64
 	QuotaKnown bool
-	// InFlight requests are under way, Prefilling ones of them without a first token.
+	// InFlight requests are under way, Prefilling ones of them without a first token. They
+	// are those of all Offers of the model's Upstream at the provider.
 	InFlight, Prefilling int
 	Breaker              Breaker
 }
@@ -95,8 +99,17 @@ func (b Breaker) String() string {
 	}
 }
 
-// Standing says how the Offer stands.
-func (o *Offer) Standing(now time.Time) Standing { return Standing{Reason: notWritten} }
+// Standing says how the Offer stands. It doesn't allocate.
+func (o *Offer) Standing(now time.Time) Standing {
+	st := o.state.standing(now)
+	if wait := o.account.closed(now); wait > 0 {
+		st.deny(whyAuth, max(wait, st.RetryAfter))
+	}
+	if o.set.closed.Load() {
+		st.deny(whyClosed, 0)
+	}
+	return st
+}
 
 // Expectation is what to expect of a request.
 type Expectation struct {
@@ -104,35 +117,25 @@ type Expectation struct {
 	TTFT, P90 time.Duration
 	// ITL is the time from one token to the next; E2E that of the whole answer.
 	ITL, E2E time.Duration
-	// Observations is how many requests that is learned from; 0: it is a prior.
+	// Observations is how many times to the first token that is learned from. The model's
+	// Prior weighs as much as a few of them: below 20 it is still to be seen.
 	Observations int
 }
 
 // Expect says what to expect of a request with so many tokens; outputTokens that nobody
-// knows are 0.
-func (o *Offer) Expect(promptTokens, outputTokens int) Expectation { return Expectation{} }
+// knows are 0. It takes no lock and doesn't allocate.
+func (o *Offer) Expect(promptTokens, outputTokens int) Expectation {
+	return o.state.latency.expect(promptTokens, outputTokens)
+}
 
 // Cost is what a request costs, in millionths of the currency, rounded up; known is false
 // if there is no price.
-func (o *Offer) Cost(t *price.Tokens) (cost int64, known bool) { return 0, false }
-
-// Begin books a request: it counts as under way, and takes from the quota, until End. It
-// doesn't refuse: ask Standing first, and begin before the next one asks. A half-open
-// breaker's permission goes with the Booking.
-func (o *Offer) Begin(promptTokens, outputTokens int) *Booking { return &Booking{} }
-
-// Booking is a request that is under way. Its methods are idempotent and safe for
-// concurrent use; those of a nil *Booking do nothing.
-type Booking struct{}
-
-// FirstToken says that the first token is there.
-func (b *Booking) FirstToken() {}
-
-// Answered says how many tokens the answer had, once it is whole.
-func (b *Booking) Answered(outputTokens int) {}
-
-// End ends the booking, whatever happened.
-func (b *Booking) End() {}
+func (o *Offer) Cost(t *price.Tokens) (cost int64, known bool) {
+	if o.prices == nil {
+		return 0, false
+	}
+	return o.prices.Cost(t), true
+}
 
 // Exchange is what a RoundTripper must know of a request.
 type Exchange struct {
@@ -140,36 +143,36 @@ type Exchange struct {
 	API prompt.API
 	// Asked is the name that the client asked for the model by; "" is the Offer's Model.
 	Asked string
-	// Warn is told what of the request the provider doesn't see, by translation: where it
-	// stands and a fixed phrase. It may be nil. It is called by RoundTrip.
+	// Warn is told what of the request the provider doesn't see: where it stands, and a
+	// fixed phrase. It may be nil. It is called within RoundTrip.
 	Warn func(field, reason string)
 	// Booking is that of the request; nil if it was not booked.
 	Booking *Booking
 }
 
-// RoundTripper returns a transport for one request, or several of the same kind one after
-// the other: it takes the request as the client sent it, whatever URL it has but for its
-// path, and returns the answer as the client expects it. base sends, and must not follow
-// redirects; nil is http.DefaultTransport.
+// RoundTripper returns a transport for one request: it takes the request as the client
+// sent it, whatever URL it has but for its path, and returns the answer as the client
+// expects it. base sends, and must not follow redirects; nil is http.DefaultTransport.
 //
-// An answer with a status of 400 or more has a Body with a method Failure() *Failure.
-// Errors are *Error; with ClassUnsupported nothing was sent.
+// The deadline is that of the request's context. An answer with a status of 400 or more
+// has a Body with a method Failure() *Failure. Errors are *[Error]; with ClassUnsupported
+// nothing was sent. What becomes of the request is noted in how the Offer stands.
 func (o *Offer) RoundTripper(base http.RoundTripper, x Exchange) http.RoundTripper {
-	return unwritten{o}
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	if x.Asked == "" {
+		x.Asked = o.model.Name
+	}
+	return &roundTripper{offer: o, base: base, x: x}
 }
 
-type unwritten struct{ o *Offer }
-
-func (u unwritten) RoundTrip(*http.Request) (*http.Response, error) {
-	return nil, &Error{Provider: u.o.Provider(), Model: u.o.Model(), Class: ClassServer, Message: notWritten}
-}
-
-const notWritten = "not written yet"
-
-// merged returns both, the second counting more.
-func merged(a, b map[string]string) map[string]string {
-	m := make(map[string]string, len(a)+len(b))
-	maps.Copy(m, a)
-	maps.Copy(m, b)
-	return m
+// tell reports a change of state, with no lock held.
+func (o *Offer) tell(c *change) {
+	if c == nil {
+		return
+	}
+	o.set.tell(StateChange{
+		Provider: o.from.Name, Model: o.model.Name, Breaker: c.breaker, Reason: c.reason, RetryAfter: c.wait,
+	})
 }

@@ -4,61 +4,144 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/kvsteer/kvsteer/internal/dialect"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 )
 
-// OpenAI is OpenAI's API and every service that has the same: Databricks, Together, vLLM
-// elsewhere. A Provider's URL is what OpenAI's SDKs call the base URL,
-// "https://api.together.xyz/v1"; one without a path gets "/v1".
-type OpenAI struct{ stub }
+// OpenAI is OpenAI's API, and every service that has the same: Databricks, Together, vLLM
+// elsewhere.
+//
+// A Provider's URL is what OpenAI's SDKs call the base URL, "https://api.together.xyz/v1";
+// to one without a path "/v1" is added, and none at all is OpenAI's own. Its APIs are then
+// chat, completions, responses and embeddings, elsewhere without responses. Credentials
+// are sent as Authorization: Bearer.
+type OpenAI struct{}
 
-// Anthropic is Anthropic's API. A Provider's URL is what comes before "/v1/messages".
-type Anthropic struct{ stub }
-
-// AzureOpenAI is OpenAI's models at Azure. A Provider's URL is the resource's,
-// "https://NAME.openai.azure.com"; a model's Upstream is its deployment.
-type AzureOpenAI struct {
-	stub
-	// APIVersion chooses the older paths, /openai/deployments/NAME; "" is /openai/v1.
-	APIVersion string
-	// Entra sends the credential as a token of Entra ID (Authorization: Bearer), not as an api-key.
-	Entra bool
-}
-
-// Gemini is the OpenAI-compatible endpoint of Google's Gemini API.
-type Gemini struct{ stub }
-
-// stub is what the kinds are until they are written.
-type stub struct{}
-
-func (stub) Check(*Provider) error                { return nil }
-func (stub) APIs(*Provider) []prompt.API          { return nil }
-func (stub) Codec() (dialect.Service, prompt.API) { return nil, 0 }
-func (stub) Endpoint(base *url.URL, _ *Target) (*url.URL, error) {
-	return base, nil
-}
-func (stub) Authorize(context.Context, *http.Request, []byte, Credential) error { return nil }
-func (stub) Failure(int, http.Header, []byte) *dialect.Failure                  { return nil }
-func (stub) Quota(http.Header, time.Time, *Quota)                               {}
+const (
+	openAIURL   = "https://api.openai.com/v1"
+	versionPath = "/v1/" // what clients' paths begin with
+)
 
 // String returns "OpenAI".
 func (OpenAI) String() string { return "OpenAI" }
 
-// String returns "Anthropic".
-func (Anthropic) String() string { return "Anthropic" }
+// ListName implements Listed: only OpenAI's own prices are known by it.
+func (OpenAI) ListName(p *Provider) string {
+	if p.URL == openAIURL {
+		return "openai"
+	}
+	return ""
+}
 
-// String returns "AzureOpenAI".
-func (AzureOpenAI) String() string { return "AzureOpenAI" }
+// Check implements Kind.
+func (OpenAI) Check(p *Provider) error {
+	if p.URL == "" {
+		p.URL = openAIURL
+	}
+	if u, err := url.Parse(p.URL); err == nil && u.Host != "" && strings.Trim(u.Path, "/") == "" {
+		u.Path = "/v1"
+		p.URL = u.String()
+	}
+	return nil
+}
+
+// APIs implements Kind.
+func (OpenAI) APIs(p *Provider) []prompt.API {
+	if p.URL == openAIURL {
+		return []prompt.API{prompt.Chat, prompt.Completions, prompt.Responses, prompt.Embeddings}
+	}
+	return []prompt.API{prompt.Chat, prompt.Completions, prompt.Embeddings}
+}
+
+// Codec implements Kind.
+func (OpenAI) Codec() (dialect.Service, prompt.API) { return dialect.Chat(), prompt.Chat }
+
+// Endpoint implements Kind.
+func (OpenAI) Endpoint(base *url.URL, t *Target) (*url.URL, error) {
+	return join(base, t.rest()), nil
+}
+
+// Authorize implements Kind.
+func (OpenAI) Authorize(_ context.Context, r *http.Request, _ []byte, c Credential) error {
+	bearer(r, c)
+	return nil
+}
+
+// Failure implements Kind.
+func (OpenAI) Failure(status int, h http.Header, body []byte) *dialect.Failure {
+	return dialect.Chat().DecodeFailure(status, h, body)
+}
+
+// Quota implements Kind.
+func (OpenAI) Quota(h http.Header, now time.Time, q *Quota) { readOpenAI(h, now, q) }
+
+// Gemini is the OpenAI-compatible endpoint of Google's Gemini API: chat and embeddings. A
+// Provider's URL is usually "": Google's own. Credentials are sent as Authorization: Bearer.
+type Gemini struct{}
+
+const geminiURL = "https://generativelanguage.googleapis.com/v1beta/openai"
 
 // String returns "Gemini".
 func (Gemini) String() string { return "Gemini" }
 
-var (
-	_ Kind = OpenAI{}
-	_ Kind = Anthropic{}
-	_ Kind = AzureOpenAI{}
-	_ Kind = Gemini{}
-)
+// ListName implements Listed.
+func (Gemini) ListName(*Provider) string { return "gemini" }
+
+// Check implements Kind.
+func (Gemini) Check(p *Provider) error {
+	if p.URL == "" {
+		p.URL = geminiURL
+	}
+	return nil
+}
+
+// APIs implements Kind.
+func (Gemini) APIs(*Provider) []prompt.API { return []prompt.API{prompt.Chat, prompt.Embeddings} }
+
+// Codec implements Kind.
+func (Gemini) Codec() (dialect.Service, prompt.API) { return OpenAI{}.Codec() }
+
+// Endpoint implements Kind.
+func (Gemini) Endpoint(base *url.URL, t *Target) (*url.URL, error) { return OpenAI{}.Endpoint(base, t) }
+
+// Authorize implements Kind.
+func (Gemini) Authorize(ctx context.Context, r *http.Request, body []byte, c Credential) error {
+	return OpenAI{}.Authorize(ctx, r, body, c)
+}
+
+// Failure implements Kind.
+func (Gemini) Failure(status int, h http.Header, body []byte) *dialect.Failure {
+	return OpenAI{}.Failure(status, h, body)
+}
+
+// Quota implements Kind.
+func (Gemini) Quota(h http.Header, now time.Time, q *Quota) { readOpenAI(h, now, q) }
+
+// rest is the path below the version.
+func (t *Target) rest() string {
+	path := t.Path
+	if t.API != 0 {
+		path = t.API.Path()
+	}
+	return strings.TrimPrefix(path, "/v1")
+}
+
+// join returns a URL below base. rest is escaped.
+func join(base *url.URL, rest string) *url.URL {
+	u := *base
+	escaped := strings.TrimRight(base.EscapedPath(), "/") + rest
+	if plain, err := url.PathUnescape(escaped); err == nil {
+		u.Path, u.RawPath = plain, escaped
+	}
+	return &u
+}
+
+// bearer puts a credential, if there is one, where most services look for it.
+func bearer(r *http.Request, c Credential) {
+	if c.secret != "" {
+		r.Header.Set("Authorization", "Bearer "+c.secret)
+	}
+}

@@ -3,7 +3,8 @@ package providers
 import (
 	"fmt"
 	"log/slog"
-	"net/url"
+	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,37 +19,46 @@ type Options struct {
 	// Logger gets changes of state; nil logs nothing.
 	Logger *slog.Logger
 	// Prices says what models cost, by the provider's name and the model's Upstream, and
-	// what they can do. Nil: only what Models say.
+	// what they can do. A provider that it doesn't know is looked up by its kind's name in
+	// public lists. Nil: only what Models say.
 	Prices *price.Table
-	// OnState is told when an Offer opens or closes to requests. It is called by whoever
-	// caused the change, with no lock held, and must return soon.
+	// OnState is told when a model at a provider is left alone for a while, and when it
+	// serves again. It is called by whoever caused the change, with no lock held, and must
+	// return soon.
 	OnState func(StateChange)
 	// CredentialTimeout is how long a CredentialSource may take; 0 means 5 s.
 	CredentialTimeout time.Duration
 }
 
+const credentialTimeout = 5 * time.Second
+
 // StateChange is told to Options.OnState.
 type StateChange struct {
+	// Model is "" for a change of the whole provider.
 	Provider, Model string
 	// Breaker is the state of the circuit breaker now.
 	Breaker Breaker
-	// Reason is a fixed phrase; RetryAfter is how long no request is sent, 0 for open again.
+	// Reason is a fixed phrase; RetryAfter is how long no request is sent, 0 for "serves again".
 	Reason     string
 	RetryAfter time.Duration
 }
 
-// Prior is what is expected of a model before anything was measured. Zeros are the
-// defaults: 700 ms and 60 ms for each thousand tokens of the prompt, 20 ms between tokens.
-type Prior struct {
-	TTFT, TTFTPerThousand, ITL time.Duration
-}
-
 // Set is the providers in force. It is safe for concurrent use.
 type Set struct {
-	mu    sync.Mutex
-	count int
-	now   atomic.Pointer[snapshot]
+	opts   Options
+	pool   *pool
+	closed atomic.Bool
+	now    atomic.Pointer[snapshot]
+
+	mu       sync.Mutex // of Update and Close
+	count    int        // of Offers, ever
+	states   map[stateKey]*state
+	accounts map[string]*account // by the provider's name
+	files    map[string]*followed
 }
+
+// stateKey is what must stay for what was learned to be kept.
+type stateKey struct{ provider, kind, url, upstream string }
 
 type snapshot struct {
 	models map[string][]*Offer
@@ -56,68 +66,126 @@ type snapshot struct {
 	paths  map[string]*Offer
 }
 
-// New returns a Set of providers. The error is a *ConfigError that joins all that is wrong.
-func New(list []Provider, _ Options) (*Set, error) {
-	s := &Set{}
+// New returns a Set of providers. The error joins a *[ConfigError] for each thing that is wrong.
+func New(list []Provider, o Options) (*Set, error) {
+	if o.CredentialTimeout < 0 {
+		return nil, &ConfigError{Field: "Options.CredentialTimeout", Reason: "is negative; give a positive duration, or 0 for 5 s"}
+	}
+	if o.CredentialTimeout == 0 {
+		o.CredentialTimeout = credentialTimeout
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Set{opts: o, pool: newPool(o.CredentialTimeout), states: map[stateKey]*state{}, accounts: map[string]*account{}, files: map[string]*followed{}}
+	s.now.Store(&snapshot{})
 	if err := s.Update(list); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// Update replaces the providers, or changes nothing and says why. What is learned of a
-// model at a provider is kept if name, kind, URL and the model's Upstream stay. Requests
-// under way go on as they were begun.
-func (s *Set) Update(list []Provider) error {
+func (s *Set) clock() time.Time { return s.opts.Now() }
+
+// Close ends what the Set runs, and waits for it: files that are followed, credentials
+// that are being fetched. No request is begun after it; those under way go on. Further
+// calls do nothing.
+func (s *Set) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := &snapshot{models: map[string][]*Offer{}}
-	for _, p := range list {
-		u, err := url.Parse(p.URL)
-		if err != nil {
-			return &ConfigError{Provider: p.Name, Field: "url", Reason: "is no URL"}
-		}
-		for _, m := range p.Models {
-			if m.Upstream == "" {
-				m.Upstream = m.Name
-			}
-			s.count++
-			o := &Offer{id: fmt.Sprintf("%s/%s@%d", p.Name, m.Name, s.count), from: p, model: m, url: u, labels: merged(p.Labels, m.Labels)}
-			next.models[m.Name] = append(next.models[m.Name], o)
-			next.all = append(next.all, o)
-		}
+	s.closed.Store(true)
+	s.pool.close()
+	for _, f := range s.files {
+		f.files.Close()
 	}
-	s.now.Store(next)
+	clear(s.files)
 	return nil
 }
 
-// Close ends what the Set runs, and waits for it. Offers serve no more after it.
-func (s *Set) Close() error { return nil }
-
 // Offers returns those of a model, in the order of the configuration; nil for none. It
-// must not be modified.
+// takes no lock, and what it returns must not be modified.
 func (s *Set) Offers(model string) []*Offer { return s.now.Load().models[model] }
 
-// All returns all Offers, in the order of the configuration. It must not be modified.
+// All returns all Offers, in the order of the configuration, without those of paths. It
+// takes no lock, and what it returns must not be modified.
 func (s *Set) All() []*Offer { return s.now.Load().all }
 
-// ForPath returns who keeps the state of a path, nil for nobody.
-func (s *Set) ForPath(path string) *Offer { return s.now.Load().paths[path] }
+// ForPath returns who keeps the state of a URL path, nil for nobody: the provider that
+// lists it, or the longest path that it is below.
+func (s *Set) ForPath(path string) *Offer {
+	paths := s.now.Load().paths
+	if len(paths) == 0 {
+		return nil
+	}
+	for path = clean(path); path != ""; path = path[:strings.LastIndexByte(path, '/')] {
+		if o := paths[path]; o != nil {
+			return o
+		}
+	}
+	return nil
+}
 
-// ConfigError is what is wrong with a provider.
+// clean brings a path into the form that the map has: with a slash in front, none behind.
+// One that climbs is nobody's.
+func clean(path string) string {
+	if !strings.HasPrefix(path, "/") || strings.Contains(path, "//") || strings.Contains(path, "/.") {
+		return ""
+	}
+	return strings.TrimRight(path, "/")
+}
+
+func (s *Set) tell(c StateChange) {
+	if s.opts.Logger.Enabled(nil, slog.LevelInfo) { //nolint:staticcheck // no request's context is of interest to a handler
+		level := slog.LevelWarn
+		if c.RetryAfter == 0 {
+			level = slog.LevelInfo
+		}
+		s.opts.Logger.Log(nil, level, "providers: "+c.Reason, //nolint:staticcheck // as above
+			"provider", c.Provider, "model", c.Model, "breaker", c.Breaker.String(), "for", c.RetryAfter)
+	}
+	if s.opts.OnState != nil {
+		s.opts.OnState(c)
+	}
+}
+
+// ConfigError is something wrong in the configuration. Seen by operators.
 type ConfigError struct {
-	// Provider is its name, "" for none; Index is its place in the list; Field is the part of
-	// the configuration, like "models[2].name".
-	Provider string
+	// Index is the provider's place in the list, Provider its name; "" for none.
 	Index    int
-	Field    string
-	Reason   string
-	Err      error
+	Provider string
+	// Field is the part of the configuration, "Models[2].Name"; Reason says what is wrong
+	// with it, and what to do.
+	Field, Reason string
+	// Err is the cause; nil for none.
+	Err error
 }
 
 func (e *ConfigError) Error() string {
-	return fmt.Sprintf("providers: %s: %s %s", e.Provider, e.Field, e.Reason)
+	s := "providers: "
+	switch {
+	case e.Provider != "":
+		s += fmt.Sprintf("provider %q: ", e.Provider)
+	case !strings.HasPrefix(e.Field, "Options."):
+		s += fmt.Sprintf("provider %d: ", e.Index)
+	default:
+	}
+	s += e.Field + " " + e.Reason
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
 }
 
 // Unwrap returns Err.
 func (e *ConfigError) Unwrap() error { return e.Err }
+
+// merged returns both, the second counting more.
+func merged(a, b map[string]string) map[string]string {
+	m := make(map[string]string, len(a)+len(b))
+	maps.Copy(m, a)
+	maps.Copy(m, b)
+	return m
+}

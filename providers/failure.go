@@ -1,0 +1,216 @@
+package providers
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/kvsteer/kvsteer/internal/dialect"
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
+)
+
+const (
+	// maxErrorBody is how much of an error's body is read, in bytes, and errorPatience how
+	// long that may take.
+	maxErrorBody  = 64 << 10
+	errorPatience = 5 * time.Second
+)
+
+// failureBody is the body of an answer that is an error.
+type failureBody struct {
+	*bytes.Reader
+
+	failure Failure
+}
+
+// Close implements io.Closer.
+func (*failureBody) Close() error { return nil }
+
+// Failure says what the error means.
+func (b *failureBody) Failure() *Failure { return &b.failure }
+
+// failure reads an answer that is an error, and makes the client's of it in out.
+func (c *call) failure(resp, out *http.Response, q *Quota) {
+	alarm := time.AfterFunc(errorPatience, func() { _ = resp.Body.Close() })
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what there is of it
+	alarm.Stop()
+	_ = resp.Body.Close()
+	if plainly, err := plain(resp, io.NopCloser(bytes.NewReader(body))); err == nil {
+		body, _ = io.ReadAll(io.LimitReader(plainly, maxErrorBody))
+	}
+
+	f := c.offer.from.Kind.Failure(resp.StatusCode, resp.Header, body)
+	failure := Failure{Class: classOf(f, resp.StatusCode), Status: resp.StatusCode}
+	if c.x.API == 0 && failure.Class == ClassModel {
+		failure.Class = ClassRequest // some object that the client named
+	}
+	failure.RetryAfter = c.failed(failure.Class, resp.StatusCode, q.RetryAfter, q.Told)
+
+	status, text := c.tellClient(f, &failure, body)
+	out.StatusCode, out.Status = status, strconv.Itoa(status)+" "+http.StatusText(status)
+	out.Body, out.ContentLength = &failureBody{bytes.NewReader(text), failure}, int64(len(text))
+	out.Header.Set("Content-Length", strconv.Itoa(len(text)))
+	if failure.RetryAfter > 0 && failure.Class != ClassAuth {
+		out.Header.Set("Retry-After", strconv.Itoa(int(math.Ceil(failure.RetryAfter.Seconds()))))
+	}
+	if len(text) == 0 || !bytes.Equal(text, body) {
+		out.Header.Set("Content-Type", "application/json")
+	}
+}
+
+// failed notes a failure by its class, and returns how long the provider is left alone.
+func (c *call) failed(class Class, status int, wait time.Duration, told bool) time.Duration {
+	if class == ClassAuth {
+		// A client can bring about a 403 (by asking for what the account may not do), and must
+		// not be able to close the provider for others.
+		if status != http.StatusForbidden {
+			c.refused(authPause, c.secret)
+			return authPause
+		}
+		return 0
+	}
+	d := c.bad(class, wait, told)
+	if d == 0 && told && class.FallsBack() {
+		d = clampRetry(wait)
+	}
+	return d
+}
+
+// streamFailed notes an error in a stream.
+func (c *call) streamFailed(f *dialect.Failure) {
+	if class := classOf(f, http.StatusInternalServerError); class != ClassAuth {
+		c.bad(class, 0, false)
+	}
+}
+
+// What clients are told in place of what a provider says of the gateway's account.
+const (
+	sayAuth  = "the provider can't be used at the moment"
+	sayRate  = "the provider's rate limit is reached; try again later"
+	sayQuota = "the provider has no capacity left for this gateway; try again later"
+	sayModel = "the provider doesn't have this model"
+	sayMoved = "the provider answered with a redirect, which is not followed"
+)
+
+// tellClient is the status and the body for the client.
+func (c *call) tellClient(f *dialect.Failure, failure *Failure, body []byte) (int, []byte) {
+	own := func(kind dialect.FailureKind, status int, message string) (int, []byte) {
+		_, text := c.failureCodec().EncodeFailure(&dialect.Failure{Kind: kind, Status: status, Message: message})
+		return status, text
+	}
+	switch failure.Class {
+	case ClassAuth:
+		return own(dialect.FailServer, http.StatusBadGateway, sayAuth)
+	case ClassRateLimited:
+		return own(dialect.FailRate, http.StatusTooManyRequests, sayRate)
+	case ClassQuota:
+		return own(dialect.FailOverloaded, http.StatusServiceUnavailable, sayQuota)
+	case ClassModel:
+		return own(dialect.FailModel, http.StatusNotFound, sayModel)
+	default:
+	}
+	if failure.Status < http.StatusBadRequest {
+		return own(dialect.FailServer, http.StatusBadGateway, sayMoved)
+	}
+	if c.exchange == nil {
+		return failure.Status, body
+	}
+	return c.failureCodec().EncodeFailure(f)
+}
+
+// failureCodec is that of the client's API.
+func (c *call) failureCodec() dialect.Client {
+	if codec := clientCodec(c.x.API); codec != nil {
+		return codec
+	}
+	if c.x.API == 0 && below(c.target.Path, prompt.Messages.Path()) {
+		return dialect.Messages()
+	}
+	return dialect.Chat()
+}
+
+// classOf is the class of a failure.
+func classOf(f *dialect.Failure, status int) Class {
+	switch f.Kind {
+	case dialect.FailRequest:
+		return ClassRequest
+	case dialect.FailAuth:
+		return ClassAuth
+	case dialect.FailModel:
+		return ClassModel
+	case dialect.FailContext, dialect.FailTooLarge: // another one may take it
+		return ClassContext
+	case dialect.FailContent:
+		return ClassContent
+	case dialect.FailRate:
+		return ClassRateLimited
+	case dialect.FailQuota:
+		return ClassQuota
+	case dialect.FailOverloaded:
+		return ClassOverloaded
+	case dialect.FailServer:
+		return ClassServer
+	case dialect.FailTimeout:
+		return ClassTimeout
+	case dialect.FailUnknown:
+		return byStatus(status)
+	default:
+		return byStatus(status)
+	}
+}
+
+func byStatus(status int) Class {
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return ClassAuth
+	case status == http.StatusNotFound:
+		return ClassModel
+	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout:
+		return ClassTimeout
+	case status == http.StatusRequestEntityTooLarge:
+		return ClassContext
+	case status == http.StatusTooManyRequests:
+		return ClassRateLimited
+	case status == http.StatusServiceUnavailable, status == statusOverloaded:
+		return ClassOverloaded
+	case status >= http.StatusInternalServerError, status < http.StatusBadRequest:
+		return ClassServer
+	default:
+		return ClassRequest
+	}
+}
+
+const statusOverloaded = 529 // Anthropic's
+
+// tracked is the provider's body: it notes what becomes of it.
+type tracked struct {
+	src  io.ReadCloser
+	call *call
+	seen bool
+	over bool
+}
+
+func (b *tracked) Read(p []byte) (int, error) {
+	n, err := b.src.Read(p)
+	if (n > 0 || err == io.EOF) && !b.seen { //nolint:errorlint // io.Reader's end is never wrapped
+		b.seen = true
+		b.call.good()
+	}
+	if err != nil && err != io.EOF && !b.over { //nolint:errorlint // as above
+		b.over = true
+		if ctx := b.call.req.Context(); ctx.Err() == nil || context.Cause(ctx) == context.DeadlineExceeded { //nolint:errorlint // as context has it
+			b.call.bad(ClassServer, 0, false)
+		}
+	}
+	return n, err
+}
+
+// Close implements io.Closer. A reader that leaves early says nothing of the provider.
+func (b *tracked) Close() error {
+	b.over = true
+	return b.src.Close()
+}
