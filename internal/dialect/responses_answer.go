@@ -177,26 +177,29 @@ type responsesShape struct {
 	echo        []byte
 }
 
-// responsesEcho are the members that repeat the request, and what they are in its absence.
-var responsesEcho = [...][2]string{
-	{"background", "false"},
-	{"instructions", "null"},
-	{"max_output_tokens", "null"},
-	{"max_tool_calls", "null"},
-	{"metadata", "{}"},
-	{"parallel_tool_calls", "true"},
-	{"previous_response_id", "null"},
-	{"prompt_cache_key", ""},
-	{"reasoning", `{"effort":null,"summary":null}`},
-	{"safety_identifier", ""},
-	{"store", "false"},
-	{"temperature", "null"},
-	{"text", `{"format":{"type":"text"}}`},
-	{"tool_choice", `"auto"`},
-	{"tools", "[]"},
-	{"top_p", "null"},
-	{"truncation", `"disabled"`},
-	{"user", "null"},
+// responsesEcho are the members that repeat the request, and what they are in its absence;
+// those with "" are left out then.
+func responsesEcho() [][2]string {
+	return [][2]string{
+		{"background", "false"},
+		{"instructions", "null"},
+		{"max_output_tokens", "null"},
+		{"max_tool_calls", "null"},
+		{"metadata", "{}"},
+		{"parallel_tool_calls", "true"},
+		{"previous_response_id", "null"},
+		{"prompt_cache_key", ""},
+		{"reasoning", `{"effort":null,"summary":null}`},
+		{"safety_identifier", ""},
+		{"store", "false"},
+		{"temperature", "null"},
+		{"text", `{"format":{"type":"text"}}`},
+		{"tool_choice", `"auto"`},
+		{"tools", "[]"},
+		{"top_p", "null"},
+		{"truncation", `"disabled"`},
+		{"user", "null"},
+	}
 }
 
 func newResponsesShape(id, model string, created int64, o *AnswerOptions) responsesShape {
@@ -215,7 +218,7 @@ func newResponsesShape(id, model string, created int64, o *AnswerOptions) respon
 	}
 	// A body that can't be read has not come this far.
 	body, _ := jsonscan.Parse(o.Body, 0)
-	for _, e := range responsesEcho {
+	for _, e := range responsesEcho() {
 		raw := e[1]
 		// Truncation is refused or warned of, and never done.
 		if v := body.Value(e[0]); v.Exists() && e[0] != "truncation" {
