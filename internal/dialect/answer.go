@@ -112,11 +112,14 @@ func (a *Answer) Events(emit func(*Event)) {
 	emit(&Event{Kind: Begin, ID: a.ID, Model: a.Model, Created: a.Created, Usage: a.Usage})
 	for i := range a.Parts {
 		p := a.Parts[i]
-		delta := Event{Kind: Delta, Text: p.Text, Signature: p.Signature}
+		text, signature := p.Text, p.Signature
 		p.Text, p.Signature = "", ""
 		emit(&Event{Kind: PartBegin, Part: p})
-		if delta.Text != "" || delta.Signature != "" {
-			emit(&delta)
+		if text != "" {
+			emit(&Event{Kind: Delta, Text: text})
+		}
+		if signature != "" {
+			emit(&Event{Kind: Delta, Signature: signature})
 		}
 		emit(&Event{Kind: PartEnd})
 	}

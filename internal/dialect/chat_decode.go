@@ -14,6 +14,7 @@ func (chatCodec) NewStreamDecoder() StreamDecoder { return &chatDecoder{} }
 type chatDecoder struct {
 	ev     Event
 	begun  bool
+	over   bool
 	id     string
 	finish string
 	met    string
@@ -23,6 +24,9 @@ type chatDecoder struct {
 }
 
 func (d *chatDecoder) Decode(name string, data []byte, emit func(*Event)) error {
+	if d.over {
+		return nil
+	}
 	if bytes.Equal(bytes.TrimSpace(data), []byte("[DONE]")) {
 		d.end(emit)
 		return nil
@@ -74,6 +78,7 @@ func (d *chatDecoder) begin(o jsonscan.Object, emit func(*Event)) {
 }
 
 func (d *chatDecoder) fail(o jsonscan.Object, emit func(*Event)) {
+	d.over = true
 	f := &Failure{}
 	if v, err := jsonscan.ParseValue(o.Bytes(), 0); err == nil {
 		chatError(f, v)
@@ -143,12 +148,13 @@ func (d *chatDecoder) call(index int64, id string, fn jsonscan.Value) {
 
 // BodyEnd takes the reason of the end for the last word, where there is no [DONE].
 func (d *chatDecoder) BodyEnd(emit func(*Event)) {
-	if d.finish != "" {
+	if d.finish != "" && !d.over {
 		d.end(emit)
 	}
 }
 
 func (d *chatDecoder) end(emit func(*Event)) {
+	d.over = true
 	d.begin(jsonscan.Object{}, emit)
 	d.parts.emit = emit
 	d.parts.flush()

@@ -67,7 +67,9 @@ func (e *chatEncoder) Append(dst []byte, ev *Event) []byte {
 		chatWriteFailure(&w, ev.Failure, typ, code)
 		return append(w.b, "}\n\n"...)
 	case Keep:
-		return append(dst, keepAlive...)
+		if len(e.head) > 0 { // before that nothing has been answered yet
+			dst = append(dst, keepAlive...)
+		}
 	case End:
 		e.over = true
 		return e.end(dst)
@@ -194,7 +196,8 @@ func (e *chatEncoder) end(dst []byte) []byte {
 	if e.o.IncludeUsage && e.usage.Known {
 		w := jsonWriter{b: append(append(dst, e.head...), ']')}
 		chatWriteUsage(w.key("usage"), &e.usage)
-		dst = append(w.b, "}\n\n"...)
+		w.b = append(w.b, "}\n\n"...)
+		dst = w.b
 	}
 	return append(dst, "data: [DONE]\n\n"...)
 }

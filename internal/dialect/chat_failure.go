@@ -192,7 +192,12 @@ func (chatCodec) EncodeFailure(f *Failure) (status int, body []byte) {
 func chatWriteFailure(w *jsonWriter, f *Failure, typ, code string) {
 	w.key("error").open('{')
 	message := f.Message
-	if message == "" {
+	switch {
+	case f.Kind == FailAuth: // the service's words may quote the gateway's key
+		message = "The service refused the gateway's credentials."
+	case f.Kind == FailQuota: // or name its account
+		message = "The gateway's quota at the service is used up."
+	case message == "":
 		message = "The service answered with an error and said no more."
 	}
 	w.key("message").str(message)

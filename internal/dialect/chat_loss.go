@@ -28,7 +28,7 @@ func chatLoss(m *Member) (loss Loss, reason string) {
 	case "moderation":
 		return LossRefuse, "it has no such check of its answers"
 	case "prediction", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options",
-		"service_tier", "safety_identifier", "metadata", "stream_options.include_obfuscation":
+		"service_tier", "metadata", "stream_options.include_obfuscation":
 		return LossNote, "only OpenAI uses it"
 	case "frequency_penalty", "presence_penalty":
 		if isNumber(v, 0) {

@@ -189,8 +189,8 @@ func (d *chatReader) assistant(m *Message, path string, v jsonscan.Value) (err e
 	m.Name, _ = v.Get("name").Str()
 	m.Parts = chatThoughts(v)
 	if v.Get("content").Exists() {
-		parts, err := d.content(path, v, textsAndRefusals)
-		if err != nil {
+		var parts []Part
+		if parts, err = d.content(path, v, textsAndRefusals); err != nil {
 			return err
 		}
 		m.Parts = append(m.Parts, parts...)
@@ -201,16 +201,8 @@ func (d *chatReader) assistant(m *Message, path string, v jsonscan.Value) (err e
 	if v.Get("audio").Exists() {
 		return &UnsupportedError{Field: path + ".audio", Reason: "earlier audio is kept by one service"}
 	}
-	if calls := v.Get("tool_calls"); calls.Exists() {
-		if calls.Kind() != jsonscan.KindArray {
-			return &BodyError{Field: path + ".tool_calls", Reason: "must be an array"}
-		}
-		i := 0
-		for it := calls.Iter(); it.Next(); i++ {
-			if err := d.call(m, at(path+".tool_calls", i), it.Value()); err != nil {
-				return err
-			}
-		}
+	if err = d.callList(m, path+".tool_calls", v.Get("tool_calls")); err != nil {
+		return err
 	}
 	if fn := v.Get("function_call"); fn.Exists() {
 		d.calls++
@@ -218,6 +210,19 @@ func (d *chatReader) assistant(m *Message, path string, v jsonscan.Value) (err e
 	}
 	d.others(path, v, "")
 	return err
+}
+
+func (d *chatReader) callList(m *Message, path string, v jsonscan.Value) error {
+	if v.Exists() && v.Kind() != jsonscan.KindArray {
+		return &BodyError{Field: path, Reason: "must be an array"}
+	}
+	i := 0
+	for it := v.Iter(); it.Next(); i++ {
+		if err := d.call(m, at(path, i), it.Value()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (d *chatReader) call(m *Message, path string, v jsonscan.Value) error {

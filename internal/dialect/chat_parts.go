@@ -1,5 +1,7 @@
 package dialect
 
+import "slices"
+
 // chatParts puts the parts of a streamed answer one after the other. Parallel calls may be
 // interleaved; a call is over when its arguments are a whole JSON object and something else
 // has begun, and what begins before that is held back.
@@ -91,8 +93,7 @@ func (q *chatParts) call(answer string, index int64, id, name, args string) {
 // find is the call that a delta belongs to: the last one with its index, unless the id is
 // another: there are services that give every call the index 0.
 func (q *chatParts) find(index int64, id string) *chatPart {
-	for i := len(q.calls) - 1; i >= 0; i-- {
-		p := q.calls[i]
+	for _, p := range slices.Backward(q.calls) {
 		switch {
 		case index != noIndex && p.index != index:
 		case id == "" || id == p.id:

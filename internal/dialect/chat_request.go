@@ -27,6 +27,9 @@ func (chatCodec) DecodeRequest(body []byte) (*Request, error) {
 	if d.longer > 0 {
 		d.r.MaxTokens = d.longer
 	}
+	if d.r.User == "" {
+		d.r.User = d.safety
+	}
 	return d.r, nil
 }
 
@@ -38,6 +41,8 @@ type chatReader struct {
 	turns bool
 	// longer is max_completion_tokens, which goes before max_tokens.
 	longer int64
+	// safety is safety_identifier, which took the place of user.
+	safety string
 	// calls counts legacy function calls, which have no ids.
 	calls int
 }
@@ -86,6 +91,8 @@ func (d *chatReader) member(key string, v jsonscan.Value) (err error) {
 		r.Stop, err = chatStop(v)
 	case "user":
 		r.User, err = textOf(key, v)
+	case "safety_identifier":
+		d.safety, err = textOf(key, v)
 	default:
 		return d.shape(key, v)
 	}

@@ -211,14 +211,14 @@ func (e *chatWriter) assistant(m *Message, path string) error {
 		w.key("name").str(m.Name)
 	}
 	var texts []Part
-	var refusal string
+	var refusal strings.Builder
 	calls := 0
 	for i := range m.Parts {
 		switch p := &m.Parts[i]; p.Kind {
 		case Text:
 			texts = append(texts, *p)
 		case Refusal:
-			refusal += p.Text
+			refusal.WriteString(p.Text)
 		case Reasoning:
 			e.warn(at(path+".content", i), "the service takes no reasoning of earlier turns")
 		case ToolCall:
@@ -229,15 +229,15 @@ func (e *chatWriter) assistant(m *Message, path string) error {
 			}
 		}
 	}
-	if len(texts) > 0 || calls == 0 && refusal == "" {
+	if len(texts) > 0 || calls == 0 && refusal.Len() == 0 {
 		if err := e.content(texts, path+".content"); err != nil {
 			return err
 		}
 	} else {
 		w.key("content").raw("null")
 	}
-	if refusal != "" {
-		w.key("refusal").str(refusal)
+	if refusal.Len() > 0 {
+		w.key("refusal").str(refusal.String())
 	}
 	if calls > 0 {
 		w.key("tool_calls").open('[')
