@@ -1,0 +1,86 @@
+package prometheus
+
+import (
+	prom "github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/kvsteer/kvsteer"
+)
+
+// tenantSet are the series of one value of the tenant label.
+type tenantSet struct {
+	ends     [numEnds]prom.Counter
+	prompt   [numToks]prom.Counter
+	output   prom.Counter
+	cost     prom.Counter
+	rejected prom.Counter
+}
+
+const tenantSeries = numEnds + numToks + 3
+
+func (m *Metrics) newTenants() {
+	ends := m.counter("kvsteer_tenant_requests_total", "Requests of the tenant that ended, by how.", "tenant", "outcome")
+	tokens := m.counter("kvsteer_tenant_prompt_tokens_total", "Prompt tokens of the tenant, by whether they were cached.", "tenant", "cache")
+	output := m.counter("kvsteer_tenant_output_tokens_total", "Output tokens of the tenant.", "tenant")
+	cost := m.counter("kvsteer_tenant_cost_total", "Cost of the tenant's requests, in units of the currency.", "tenant")
+	rejected := m.counter("kvsteer_tenant_rejected_requests_total", "Requests of the tenant for which no worker was chosen.", "tenant")
+	m.tenants = newTable(m.shares.tenants, func(_, label string) *tenantSet {
+		t := &tenantSet{
+			output: output.WithLabelValues(label), cost: cost.WithLabelValues(label), rejected: rejected.WithLabelValues(label),
+		}
+		fill(t.ends[:], ends, label, endNames[:])
+		fill(t.prompt[:], tokens, label, tokNames[:])
+		return t
+	}, m.ended("tenant"))
+	m.tenants.ours = false // the label policy calls the rest the same
+}
+
+// tenant returns the set in which the end of a request counts: that of its label, or, if
+// that has been folded since it came, that of the others. Without a label there is none.
+func (m *Metrics) tenant(label string) *tenantSet {
+	if label == "" {
+		return nil
+	}
+	if t := m.tenants.find(only(label)); t != nil {
+		return t
+	}
+	return m.tenants.fold()
+}
+
+func (t *tenantSet) outcome(o *kvsteer.Outcome, end int) {
+	t.ends[end].Inc()
+	t.cost.Add(units(o.Cost))
+	if o.Usage.Known {
+		countPrompt(&t.prompt, &o.Usage)
+		add(t.output, o.Usage.Output)
+	}
+}
+
+// FoldTenant adds what a tenant's label has counted to "other" and ends its series: give it
+// as the OnFold of the labels.Options that Decision.TenantLabel comes from, so that labels
+// that the policy takes away make room for those that it gives.
+func (m *Metrics) FoldTenant(label string) {
+	t, ok := m.tenants.remove(only(label))
+	if !ok {
+		return
+	}
+	to := m.tenants.fold()
+	into := to.all()
+	for i, c := range t.all() {
+		into[i].Add(value(c))
+	}
+}
+
+func (t *tenantSet) all() []prom.Counter {
+	list := append([]prom.Counter{t.output, t.cost, t.rejected}, t.ends[:]...)
+	return append(list, t.prompt[:]...)
+}
+
+// value reads a counter.
+func value(c prom.Counter) float64 {
+	var d dto.Metric
+	if err := c.Write(&d); err != nil {
+		return 0
+	}
+	return d.GetCounter().GetValue()
+}
