@@ -152,9 +152,12 @@ func TestStreams(t *testing.T) {
 					require.Equal(t, "[DONE]", data[len(data)-1])
 					got, usage := readChat(t, data)
 					require.Equal(t, []string{a.Thinking, a.Text, "tool_calls"}, []string{got.thinking, got.text, got.stop})
-					require.Equal(t, a.Calls, []providertest.Call{*got.calls[0], *got.calls[1]})
-					require.Equal(t, []any{100.0, 20.0, 60.0}, []any{at(usage, "prompt_tokens"), at(usage, "completion_tokens"),
-						at(usage, "prompt_tokens_details", "cached_tokens")})
+					calls := []providertest.Call{*got.calls[0], *got.calls[1]}
+					require.Equal(t, a.Calls, calls)
+					require.Equal(t, []any{100.0, 20.0, 60.0}, []any{
+						at(usage, "prompt_tokens"), at(usage, "completion_tokens"),
+						at(usage, "prompt_tokens_details", "cached_tokens"),
+					})
 					order := []string{"thinking", "text", "calls"}
 					if first {
 						order = []string{"thinking", "calls", "text"}
@@ -183,14 +186,16 @@ func TestStreams(t *testing.T) {
 				got, usage := readMessages(t, names, data)
 				require.Equal(t, []string{a.Thinking, a.Text, "tool_use"}, []string{got.thinking, got.text, got.stop})
 				var calls []providertest.Call
-				for i := range len(data) {
+				for i := range data {
 					if got.calls[i] != nil {
 						calls = append(calls, *got.calls[i])
 					}
 				}
 				require.Equal(t, a.Calls, calls)
-				require.Equal(t, []any{30.0, 60.0, 10.0, 20.0}, []any{at(usage, "input_tokens"), at(usage, "cache_read_input_tokens"),
-					at(usage, "cache_creation_input_tokens"), at(usage, "output_tokens")})
+				require.Equal(t, []any{30.0, 60.0, 10.0, 20.0}, []any{
+					at(usage, "input_tokens"), at(usage, "cache_read_input_tokens"),
+					at(usage, "cache_creation_input_tokens"), at(usage, "output_tokens"),
+				})
 			})
 		}
 	}

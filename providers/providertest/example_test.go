@@ -21,7 +21,7 @@ func ExampleStart() {
 		providertest.Answer{Fault: providertest.ContextTooLong},
 	)
 	for range 2 {
-		r, err := http.NewRequest(http.MethodPost, service.BaseURL()+"/chat/completions", //nolint:noctx // an example
+		r, err := http.NewRequest(http.MethodPost, service.BaseURL()+"/chat/completions",
 			strings.NewReader(`{"model":"gpt-4o","messages":[{"role":"user","content":"Hello"}]}`))
 		if err != nil {
 			fmt.Println(err)

@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -193,13 +192,8 @@ func (p *parser) decimal(n *yaml.Node, what string, digits int) (int64, bool) {
 	if !ok {
 		return 0, false
 	}
-	number, fraction, point := strings.Cut(strings.ReplaceAll(n.Value, "_", ""), ".")
-	if point && (digits == 0 || fraction == "") || len(fraction) > digits || number == "" || strings.HasPrefix(number, "+") {
-		p.failf(n, "%s must be %s, found %s", what, want, yamlnode.Quote(n.Value))
-		return 0, false
-	}
-	v, err := strconv.ParseInt(number+fraction+strings.Repeat("0", digits-len(fraction)), 10, 64)
-	if err != nil || v < 0 || strings.ContainsAny(fraction, "+-") {
+	v, ok := yamlnode.Decimal(n.Value, digits)
+	if !ok {
 		p.failf(n, "%s must be %s, found %s", what, want, yamlnode.Quote(n.Value))
 		return 0, false
 	}
