@@ -6,6 +6,7 @@ import (
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/internal/steer"
 	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/providers"
 )
 
 // Outlook is what a request would find on one data-parallel rank of a worker: for people
@@ -78,6 +79,9 @@ func baseModel(m *fleet.Member) string {
 	}
 	return ""
 }
+
+// Providers returns the external services that [WithProviders] named, nil if it named none.
+func (r *Router) Providers() *providers.Set { return r.opts.providers }
 
 // HotPrefix is a beginning that prompts have had in common lately.
 type HotPrefix struct {

@@ -1,0 +1,189 @@
+// The page's state: what came last, which view is open, whether it is paused.
+import { $, announce, attribute, h, list, marked, number, brief, percent, text, time, part } from "./dom.js";
+import { fleet, changes } from "./fleet.js";
+import { heat } from "./heat.js";
+import { decisions } from "./decisions.js";
+import { policy } from "./policy.js";
+import { refusals, log } from "./refusals.js";
+
+const views = { fleet, heat, decisions, policy, refusals, log };
+const titles = { fleet: "Fleet", heat: "Heat map", decisions: "Decisions", policy: "Policy", refusals: "Turned away", log: "Log" };
+const kept = 200; // decisions, as many as the router keeps
+
+const world = { latest: null, decisions: new Map(), policy: null, rejections: [], notes: [], history: [] };
+let view = "fleet";
+let paused = false;
+
+// take takes in a state: all of it, or what has changed.
+function take(state) {
+  if (state.full) world.decisions.clear();
+  for (const d of state.decisions || []) world.decisions.set(d.id, d);
+  if (world.decisions.size > kept) {
+    const ids = [...world.decisions.keys()].sort((a, b) => a - b);
+    for (const id of ids.slice(0, ids.length - kept)) world.decisions.delete(id);
+  }
+  if (state.policy) world.policy = state.policy;
+  if (state.rejections || state.full) world.rejections = state.rejections || [];
+  if (state.notes || state.full) world.notes = state.notes || [];
+  const before = world.latest;
+  world.latest = state;
+  if (!state.sums) return; // it could not be read
+  world.history.push({ at: state.at, sums: state.sums });
+  while (world.history.length > 61) world.history.shift();
+  if (before && before.workers) for (const sentence of changes(before.workers, state.workers)) announce(sentence);
+  if (!paused) render();
+}
+
+function render() {
+  const state = world.latest;
+  if (!state || !state.sums) return;
+  text($("problem"), state.problem || "");
+  $("problem").hidden = !state.problem;
+  tiles(state);
+  views[view](world);
+  text($("updated"), "As of " + new Date(state.at).toLocaleTimeString("en-GB") + ".");
+  const title = `KVSteer ${state.fleet.routable}/${state.fleet.workers} · ${titles[view]}`;
+  if (document.title !== title) document.title = title;
+}
+
+// since is what has been added to a sum over the last seconds.
+function since(name, seconds) {
+  const last = world.history[world.history.length - 1];
+  const from = world.history.find((e) => last.at - e.at <= seconds * 1000) || last;
+  return { by: last.sums[name] - from.sums[name], over: (last.at - from.at) / 1000 };
+}
+
+function tiles(state) {
+  const s = state.sums;
+  const rate = since("decisions", 10);
+  const perSecond = rate.over > 0 ? rate.by / rate.over : 0;
+  const recent = (name) => since(name, 60).by;
+  const timed = recent("timed") > 0 ? recent : (name) => s[name];
+  const rows = [
+    {
+      name: "Decisions", value: perSecond < 10 ? perSecond.toFixed(1) + "/s" : number(perSecond) + "/s",
+      more: brief(s.decisions) + " in all", spark: true,
+    },
+    {
+      name: "In flight", value: number(state.router.inFlight),
+      more: state.router.maxWaiting ? number(state.router.waiting) + " waiting of " + brief(state.router.maxWaiting) : "no queue in the router",
+    },
+    {
+      name: "Prompt tokens cached", value: percent(s.cachedTokens, s.promptTokens), bar: s.promptTokens ? s.cachedTokens / s.promptTokens : 0,
+      more: s.reportedPrompt ? "engines reported " + percent(s.reportedCached, s.reportedPrompt) : "engines report none",
+    },
+    {
+      name: "Cache known exactly", value: percent(s.exact, s.decisions), bar: s.decisions ? s.exact / s.decisions : 0,
+      more: s.degraded ? brief(s.degraded) + " less than exact" : "nothing less than exact",
+    },
+    {
+      name: "Time to first token", value: timed("timed") ? time(timed("timedTtftMs") / timed("timed")) : "–",
+      more: timed("timed") ? "predicted " + time(timed("timedPredictedMs") / timed("timed")) : "none measured yet",
+    },
+    {
+      name: "Turned away", value: brief(s.rejections), warn: recent("rejections") > 0,
+      more: brief(s.failed) + " failed, " + brief(s.canceled) + " canceled",
+    },
+  ];
+  list($("tiles"), state.recorded ? rows : rows.slice(1, 2), (r) => r.name, (r) => h("div", { class: "tile" },
+    h("dt", {}, r.name),
+    h("dd", { class: "value", "data-is": "value" }),
+    h("dd", { class: "more", "data-is": "more" }),
+    r.bar !== undefined ? h("dd", { class: "meter", "aria-hidden": "true", "data-is": "bar" }) : "",
+    r.spark ? h("dd", { class: "spark", "aria-hidden": "true", "data-is": "spark" }) : "",
+  ), (el, r) => {
+    const m = marked(el);
+    text(m.value, r.value);
+    text(m.more, r.more);
+    attribute(el, "data-warn", r.warn);
+    if (m.bar) part(m.bar, r.bar);
+    if (m.spark) spark(m.spark);
+  });
+}
+
+// spark draws the decisions of the last minute.
+function spark(el) {
+  const bars = [];
+  for (let i = 1; i < world.history.length; i++) {
+    const over = (world.history[i].at - world.history[i - 1].at) / 1000;
+    bars.push({ i: world.history[i].at, v: over > 0 ? (world.history[i].sums.decisions - world.history[i - 1].sums.decisions) / over : 0 });
+  }
+  const most = Math.max(1, ...bars.map((b) => b.v));
+  list(el, bars, (b) => b.i, () => h("i"), (bar, b) => part(bar, b.v / most));
+}
+
+function show() {
+  const wanted = location.hash.slice(2);
+  if (!Object.hasOwn(views, wanted) && location.hash) return;
+  view = wanted || "fleet";
+  document.body.dataset.view = view;
+  for (const name of Object.keys(views)) $("view-" + name).hidden = name !== view;
+  for (const a of document.querySelectorAll("nav a")) {
+    const here = a.hash === "#/" + view;
+    attribute(a, "aria-current", here ? "page" : null);
+    if (here) a.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+  render();
+}
+
+function connection(state, words) {
+  const el = $("connection");
+  if (el.dataset.state === state) return;
+  el.dataset.state = state;
+  text(el, words);
+  if (state !== "live") announce(words + ".");
+}
+
+// Live by a stream; where there is none to be had, by asking.
+let stream = null;
+let poll = 0;
+function listen() {
+  stream = new EventSource("events");
+  stream.addEventListener("state", (e) => {
+    if (!paused) connection("live", "Live");
+    take(JSON.parse(e.data));
+  });
+  stream.onerror = () => {
+    if (stream.readyState === EventSource.CLOSED) {
+      clearTimeout(poll);
+      poll = setTimeout(ask, 1000);
+    } else connection("lost", "Reconnecting");
+  };
+}
+
+let asked = 0;
+async function ask() {
+  try {
+    const answer = await fetch("state.json", { cache: "no-store", signal: AbortSignal.timeout(10000) });
+    if (!answer.ok) throw new Error(String(answer.status));
+    take(await answer.json());
+    connection("slow", "Every 5 s");
+  } catch {
+    connection("lost", "No connection");
+  }
+  asked++;
+  poll = setTimeout(asked % 6 === 0 ? listen : ask, 5000);
+}
+
+$("pause").addEventListener("click", () => {
+  paused = !paused;
+  attribute($("pause"), "aria-pressed", paused);
+  text($("pause"), paused ? "Resume" : "Pause");
+  if (paused) connection("paused", "Paused");
+  else {
+    connection("live", "Live");
+    render();
+  }
+});
+$("skip").addEventListener("click", (e) => {
+  e.preventDefault();
+  $("main").focus();
+});
+$("decisions-filters").addEventListener("submit", (e) => e.preventDefault());
+for (const id of ["decisions-kind", "decisions-find"]) $(id).addEventListener("input", () => render());
+addEventListener("hashchange", () => {
+  show();
+  announce(titles[view] + ".");
+});
+show();
+listen();

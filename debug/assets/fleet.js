@@ -1,0 +1,124 @@
+// The fleet as cards.
+import { $, attribute, badge, brief, h, list, marked, number, part, percent, plural, setBadge, text, time } from "./dom.js";
+
+const health = (w) => (w.draining ? "draining" : w.health);
+const healthWords = { healthy: "Healthy", unhealthy: "Unhealthy", suspect: "Suspect", pending: "Not probed yet", draining: "Draining" };
+
+export function fleet(world) {
+  const state = world.latest;
+  const f = state.fleet;
+  text($("fleet-lead"), (f.workers === 0 ? "The fleet has no workers." : `${number(f.routable)} of ${plural(f.workers, "worker")} can take requests.`) +
+    (f.omitted ? ` ${number(f.omitted)} more are not shown.` : "") + (f.problem ? " The list may be out of date: " + f.problem : ""));
+  const cards = state.workers.map((w) => ({ key: "w " + w.instance, worker: w }));
+  for (const p of state.providers || []) cards.push({ key: "p " + p.name + " " + p.model, provider: p });
+  list($("fleet-cards"), cards, (c) => c.key, make, update);
+}
+
+function make(c) {
+  return h("li", { class: "card" },
+    h("div", { class: "card-head" }, h("h3", { "data-is": "name" }), h("span", { "data-is": "health" }, badge("pending"))),
+    h("p", { class: "about", "data-is": "about" }),
+    h("p", { class: "alert", "data-is": "problem", hidden: true }),
+    h("div", { class: "ranks", "data-is": "ranks" }),
+    h("p", { class: "foot", "data-is": "foot" }),
+  );
+}
+
+function update(el, c) {
+  if (c.provider) return provider(el, c.provider);
+  const w = c.worker;
+  const m = marked(el);
+  text(m.name, w.name);
+  setBadge(m.health.firstElementChild, health(w), healthWords[health(w)]);
+  attribute(el, "data-out", !w.routable);
+  text(m.about, [w.engine, w.class, w.role && w.role + " only", w.pool && "pool " + w.pool, w.address].filter(Boolean).join(" · "));
+  const problems = [w.problem, ...(w.remarks || [])].filter(Boolean).join(" · ");
+  text(m.problem, problems);
+  m.problem.hidden = !problems;
+  list(m.ranks, w.ranks, (r) => r.rank, () => makeRank(), (e, r) => updateRank(e, r, w.ranks.length > 1));
+  text(m.foot, [
+    w.models.join(", ") + (w.moreModels ? ` and ${w.moreModels} more` : ""),
+    w.events ? plural(w.events, "event message") + (w.gaps ? `, ${number(w.gaps)} lost` : "") : "",
+    w.moreRanks ? plural(w.moreRanks, "more rank") : "",
+  ].filter(Boolean).join(" · "));
+}
+
+function makeRank() {
+  return h("div", { class: "rank" },
+    h("div", { class: "rank-head" },
+      h("div", { class: "wait" }, h("strong", { "data-is": "wait" }), h("span", {}, " predicted wait")),
+      h("span", { class: "which", "data-is": "which" })),
+    h("dl", { class: "facts" },
+      h("div", {}, h("dt", {}, "Load"), h("dd", { "data-is": "load" })),
+      h("div", {}, h("dt", {}, "Cached"), h("dd", {}, h("span", { "data-is": "trust" }, badge("blind")), " ", h("span", { "data-is": "cache" }), h("span", { class: "meter", "aria-hidden": "true", "data-is": "fill" }), h("span", { class: "reason", "data-is": "reason", hidden: true }))),
+      h("div", {}, h("dt", {}, "KV in use"), h("dd", {}, h("span", { "data-is": "usage" }), h("span", { class: "meter", "aria-hidden": "true", "data-is": "used" }))),
+    ));
+}
+
+function updateRank(el, r, several) {
+  const m = marked(el);
+  text(m.wait, time(r.waitMs));
+  text(m.which, several ? "Rank " + r.rank : "");
+  setBadge(m.trust.firstElementChild, r.trust);
+  text(m.reason, r.trustReason || "");
+  m.reason.hidden = !r.trustReason;
+  const ours = r.prefilling + r.decoding;
+  let load = ours === 0 ? "idle" : `${number(ours)} in flight: ${number(r.prefilling)} prefill, ${number(r.decoding)} decode`;
+  if (r.prefillTokens) load += `; ${brief(r.prefillTokens)} tokens ahead`;
+  if (r.othersRunning || r.othersWaiting) load += `; others ${number(r.othersRunning)} running, ${number(r.othersWaiting)} waiting`;
+  if (!r.fresh) load += "; no recent report";
+  text(m.load, load);
+  text(m.cache, (r.fill >= 0 ? percent(r.fill, 1) + ", " : "") + plural(r.blocks, "block") + (r.booked ? `, ${brief(r.booked)} expected` : ""));
+  m.fill.hidden = r.fill < 0;
+  part(m.fill, r.fill);
+  text(m.usage, r.fresh ? percent(r.kvUsage, 1) : "unknown");
+  m.used.hidden = !r.fresh;
+  part(m.used, r.kvUsage);
+}
+
+function provider(el, p) {
+  const m = marked(el);
+  text(m.name, p.name);
+  setBadge(m.health.firstElementChild, p.ready ? "good" : "warn", p.ready ? "Ready" : "Not now");
+  attribute(el, "data-out", !p.ready);
+  text(m.about, ["provider", p.kind, p.model, p.address].filter(Boolean).join(" · "));
+  text(m.problem, (p.reason || "") + (p.retryMs ? ", again in " + time(p.retryMs) : ""));
+  m.problem.hidden = p.ready;
+  list(m.ranks, [p], () => 0, makeProvider, (e, x) => {
+    const q = marked(e);
+    text(q.wait, time(x.ttftMs));
+    text(q.load, x.inFlight ? plural(x.inFlight, "request") + " in flight" : "idle");
+    text(q.quota, x.quota >= 0 ? percent(x.quota, 1) + " left" : "none known");
+    q.left.hidden = x.quota < 0;
+    part(q.left, x.quota);
+    text(q.breaker, x.breaker);
+  });
+  text(m.foot, `Chosen in ${number(p.chosen)} of the ${plural(p.considered, "listed decision")} that considered it`);
+}
+
+function makeProvider() {
+  return h("div", { class: "rank" },
+    h("div", { class: "wait" }, h("strong", { "data-is": "wait" }), h("span", {}, " expected to the first token of 1,000")),
+    h("dl", { class: "facts" },
+      h("div", {}, h("dt", {}, "Load"), h("dd", { "data-is": "load" })),
+      h("div", {}, h("dt", {}, "Quota"), h("dd", {}, h("span", { "data-is": "quota" }), h("span", { class: "meter", "aria-hidden": "true", "data-is": "left" }))),
+      h("div", {}, h("dt", {}, "Breaker"), h("dd", { "data-is": "breaker" }))));
+}
+
+// changes says in sentences what those who don't look should know.
+export function changes(before, after) {
+  const was = new Map(before.map((w) => [w.name, w]));
+  const out = [];
+  for (const w of after) {
+    const b = was.get(w.name);
+    was.delete(w.name);
+    if (!b) out.push(`Worker ${w.name} is new.`);
+    else if (health(b) !== health(w)) out.push(`Worker ${w.name} is ${healthWords[health(w)].toLowerCase()}.`);
+    for (const r of w.ranks) {
+      const old = b && b.instance === w.instance && b.ranks.find((x) => x.rank === r.rank);
+      if (old && old.trust !== r.trust) out.push(`The cache of ${w.name} is ${r.trust}.`);
+    }
+  }
+  for (const name of was.keys()) out.push(`Worker ${name} has left.`);
+  return out;
+}
