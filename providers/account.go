@@ -24,7 +24,7 @@ type account struct {
 
 	mu   sync.Mutex
 	call *fetch // the one that is under way
-	last string // what was sent last, to see it change
+	last Credential // what was sent last, to see it change
 }
 
 // pool is where credentials are fetched: what Close ends.
@@ -149,7 +149,7 @@ func ask(ctx context.Context, s CredentialSource) (c Credential, err error) {
 	if err != nil {
 		return Credential{}, fmt.Errorf("the credential's source failed: %w", err)
 	}
-	return c, usable(c.secret)
+	return c, usable(c.Reveal())
 }
 
 // usable says whether a secret can be sent.
@@ -169,8 +169,8 @@ func usable(secret string) error {
 func (a *account) saw(c Credential) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if c.secret != a.last {
-		a.last = c.secret
+	if c != a.last {
+		a.last = c
 		a.closedUntil.Store(0)
 	}
 }
@@ -180,10 +180,10 @@ func (a *account) saw(c Credential) {
 func (a *account) refuse(now time.Time, pause time.Duration, c Credential) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.last != "" && c.secret != a.last {
+	if a.last != (Credential{}) && c != a.last {
 		return false // refused was one that isn't sent any more
 	}
-	a.last = c.secret
+	a.last = c
 	return a.closedUntil.Swap(now.Add(pause).UnixNano()) <= now.UnixNano()
 }
 

@@ -64,8 +64,8 @@ func (a Anthropic) Authorize(_ context.Context, r *http.Request, _ []byte, c Cre
 	switch {
 	case a.Bearer:
 		bearer(r, c)
-	case c.secret != "":
-		r.Header.Set("X-Api-Key", c.secret)
+	case c != (Credential{}):
+		r.Header.Set("X-Api-Key", c.Reveal())
 	default:
 	}
 	return nil

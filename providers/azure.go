@@ -69,8 +69,8 @@ func (a AzureOpenAI) Authorize(_ context.Context, r *http.Request, _ []byte, c C
 	switch {
 	case a.Entra:
 		bearer(r, c)
-	case c.secret != "":
-		r.Header.Set("Api-Key", c.secret)
+	case c != (Credential{}):
+		r.Header.Set("Api-Key", c.Reveal())
 	default:
 	}
 	return nil

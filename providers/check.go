@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
+	"github.com/kvsteer/kvsteer/tenancy/price"
 )
 
 // checker collects what is wrong with a list of providers.
@@ -93,7 +94,7 @@ func (c *checker) provider(p *Provider) *url.URL {
 	c.header(p)
 	c.statefulPaths(p)
 	if s, ok := p.Credentials.(static); ok {
-		if err := usable(s.c.secret); err != nil {
+		if err := usable(s.c.Reveal()); err != nil {
 			c.wrong("Credentials", "can't be used", err)
 		}
 	}
@@ -140,6 +141,11 @@ func (c *checker) models(p *Provider) {
 		}
 		if m.Prior.TTFT < 0 || m.Prior.TTFTPerThousand < 0 || m.Prior.ITL < 0 {
 			c.wrong(field("Prior"), "has a negative duration; 0 is the default", nil)
+		}
+		if m.Prices != nil {
+			if _, err := price.New([]price.Entry{{Provider: price.Any, Model: "*", Prices: *m.Prices}}, nil); err != nil {
+				c.wrong(field("Prices"), "can't be used", err)
+			}
 		}
 		c.apis(field("APIs"), m.APIs)
 	}

@@ -82,6 +82,7 @@ type Error struct {
 	Message string
 }
 
+// Error implements error. It is safe for logs.
 func (e *Error) Error() string {
 	s := "providers: " + e.Provider
 	if e.Model != "" {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+	"unique"
 
 	"github.com/kvsteer/kvsteer/internal/watch"
 )
@@ -18,14 +19,29 @@ type CredentialSource interface {
 	Credential(ctx context.Context) (Credential, error)
 }
 
-// Credential is a secret: an API key or a token. It is shown to nobody but who calls Reveal.
-type Credential struct{ secret string }
+// Credential is a secret: an API key or a token. It is shown to nobody but who calls
+// Reveal. Two of the same secret are equal.
+type Credential struct {
+	// A handle, because package fmt looks into the unexported fields of what holds a
+	// Credential, and finds an address.
+	secret unique.Handle[string]
+}
 
 // NewCredential returns a Credential: visible ASCII without spaces.
-func NewCredential(secret string) Credential { return Credential{secret: secret} }
+func NewCredential(secret string) Credential {
+	if secret == "" {
+		return Credential{}
+	}
+	return Credential{unique.Make(secret)}
+}
 
 // Reveal returns the secret itself.
-func (c Credential) Reveal() string { return c.secret }
+func (c Credential) Reveal() string {
+	if c == (Credential{}) {
+		return ""
+	}
+	return c.secret.Value()
+}
 
 // redacted is what is shown of a secret.
 const redacted = "(secret)"

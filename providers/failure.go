@@ -2,7 +2,6 @@ package providers
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"math"
 	"net/http"
@@ -196,13 +195,14 @@ type tracked struct {
 
 func (b *tracked) Read(p []byte) (int, error) {
 	n, err := b.src.Read(p)
-	if (n > 0 || err == io.EOF) && !b.seen { //nolint:errorlint // io.Reader's end is never wrapped
+	whole := err == io.EOF
+	if (n > 0 || whole) && !b.seen {
 		b.seen = true
 		b.call.good()
 	}
-	if err != nil && err != io.EOF && !b.over { //nolint:errorlint // as above
+	if err != nil && !whole && !b.over {
 		b.over = true
-		if ctx := b.call.req.Context(); ctx.Err() == nil || context.Cause(ctx) == context.DeadlineExceeded { //nolint:errorlint // as context has it
+		if ctx := b.call.req.Context(); ctx.Err() == nil || timedOut(ctx, err) {
 			b.call.bad(ClassServer, 0, false)
 		}
 	}

@@ -43,7 +43,10 @@ func (g *gate) bound(most int) {
 	case most > 0 && most == g.most, most <= 0 && g.most == mostLimit:
 		return
 	case most <= 0:
-		g.most, g.threshold = mostLimit, max(g.threshold, g.limit)
+		g.most = mostLimit
+		if g.halved.IsZero() {
+			g.threshold = mostLimit
+		}
 	default:
 		g.most, g.limit, g.threshold = most, min(g.limit, most), most
 		if g.halved.IsZero() {

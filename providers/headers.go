@@ -2,7 +2,7 @@ package providers
 
 import (
 	"compress/gzip"
-	"fmt"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -94,7 +94,7 @@ func plain(resp *http.Response, body io.ReadCloser) (io.ReadCloser, error) {
 	case "gzip", "x-gzip":
 		return &unzipped{src: body}, nil
 	default:
-		return nil, fmt.Errorf("the answer has a coding that was not asked for, and is not known")
+		return nil, errors.New("the answer has a coding that was not asked for, and is not known")
 	}
 }
 

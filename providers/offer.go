@@ -152,14 +152,14 @@ type Exchange struct {
 
 // RoundTripper returns a transport for one request: it takes the request as the client
 // sent it, whatever URL it has but for its path, and returns the answer as the client
-// expects it. base sends, and must not follow redirects; nil is http.DefaultTransport.
+// expects it. base sends, and must not follow redirects; nil is a transport of the Set's own.
 //
 // The deadline is that of the request's context. An answer with a status of 400 or more
 // has a Body with a method Failure() *Failure. Errors are *[Error]; with ClassUnsupported
 // nothing was sent. What becomes of the request is noted in how the Offer stands.
 func (o *Offer) RoundTripper(base http.RoundTripper, x Exchange) http.RoundTripper {
 	if base == nil {
-		base = http.DefaultTransport
+		base = o.set.base
 	}
 	if x.Asked == "" {
 		x.Asked = o.model.Name

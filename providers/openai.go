@@ -141,7 +141,7 @@ func join(base *url.URL, rest string) *url.URL {
 
 // bearer puts a credential, if there is one, where most services look for it.
 func bearer(r *http.Request, c Credential) {
-	if c.secret != "" {
-		r.Header.Set("Authorization", "Bearer "+c.secret)
+	if c != (Credential{}) {
+		r.Header.Set("Authorization", "Bearer "+c.Reveal())
 	}
 }

@@ -61,8 +61,10 @@ func readAnthropic(h http.Header, now time.Time, q *Quota) {
 		into *Limit
 		unit string
 	}{
-		{&q.Requests, "Requests"}, {&q.Tokens, "Tokens"},
-		{&q.InputTokens, "Input-Tokens"}, {&q.OutputTokens, "Output-Tokens"},
+		{&q.Requests, "Requests"},
+		{&q.Tokens, "Tokens"},
+		{&q.InputTokens, "Input-Tokens"},
+		{&q.OutputTokens, "Output-Tokens"},
 	} {
 		p := "Anthropic-Ratelimit-" + l.unit
 		readLimit(h, now, l.into, p+"-Limit", p+"-Remaining", p+"-Reset")

@@ -191,7 +191,7 @@ func (c *call) pass() ([]byte, error) {
 	}
 	json := strings.HasPrefix(strings.ToLower(c.req.Header.Get("Content-Type")), "application/json")
 	if c.offer.model.Name == "" || !json || c.req.Body == nil || c.req.Body == http.NoBody {
-		return nil, nil //nolint:nilnil // the request's own body
+		return nil, nil // the request's own body
 	}
 	return c.renamed()
 }

@@ -1,9 +1,12 @@
 package providers
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -47,6 +50,7 @@ type StateChange struct {
 type Set struct {
 	opts   Options
 	pool   *pool
+	base   *http.Transport // for whoever brings none
 	closed atomic.Bool
 	now    atomic.Pointer[snapshot]
 
@@ -80,12 +84,26 @@ func New(list []Provider, o Options) (*Set, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Set{opts: o, pool: newPool(o.CredentialTimeout), states: map[stateKey]*state{}, accounts: map[string]*account{}, files: map[string]*followed{}}
+	s := &Set{
+		opts: o, pool: newPool(o.CredentialTimeout), base: newBase(),
+		states: map[stateKey]*state{}, accounts: map[string]*account{}, files: map[string]*followed{},
+	}
 	s.now.Store(&snapshot{})
 	if err := s.Update(list); err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// newBase returns a transport whose connections don't take forever to be made. How long an
+// answer may take is a matter of the request's context.
+func newBase() *http.Transport {
+	const patience, idle, perHost = 10 * time.Second, 90 * time.Second, 64
+	return &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: patience}).DialContext,
+		TLSHandshakeTimeout: patience, IdleConnTimeout: idle, MaxIdleConnsPerHost: perHost,
+		ForceAttemptHTTP2: true, DisableCompression: true,
+	}
 }
 
 func (s *Set) clock() time.Time { return s.opts.Now() }
@@ -98,6 +116,7 @@ func (s *Set) Close() error {
 	defer s.mu.Unlock()
 	s.closed.Store(true)
 	s.pool.close()
+	s.base.CloseIdleConnections()
 	for _, f := range s.files {
 		f.files.Close()
 	}
@@ -138,13 +157,13 @@ func clean(path string) string {
 }
 
 func (s *Set) tell(c StateChange) {
-	if s.opts.Logger.Enabled(nil, slog.LevelInfo) { //nolint:staticcheck // no request's context is of interest to a handler
+	if s.opts.Logger.Enabled(context.Background(), slog.LevelInfo) {
 		level := slog.LevelWarn
 		if c.RetryAfter == 0 {
 			level = slog.LevelInfo
 		}
-		s.opts.Logger.Log(nil, level, "providers: "+c.Reason, //nolint:staticcheck // as above
-			"provider", c.Provider, "model", c.Model, "breaker", c.Breaker.String(), "for", c.RetryAfter)
+		s.opts.Logger.Log(context.Background(), level, "a provider's state has changed", "provider", c.Provider, "model", c.Model,
+			"reason", c.Reason, "breaker", c.Breaker.String(), "for", c.RetryAfter)
 	}
 	if s.opts.OnState != nil {
 		s.opts.OnState(c)
@@ -163,6 +182,7 @@ type ConfigError struct {
 	Err error
 }
 
+// Error implements error.
 func (e *ConfigError) Error() string {
 	s := "providers: "
 	switch {

@@ -23,6 +23,9 @@ type state struct {
 	refusals int
 }
 
+// jitter is 0 to 1.
+func jitter() float64 { return rand.Float64() } //nolint:gosec // to spread, not to hide
+
 // The reasons that a Standing gives.
 const (
 	whyClosed  = "the providers are closed"
@@ -175,12 +178,12 @@ func (s *state) bad(b *Booking, c Class, wait time.Duration, told bool, now time
 	case ClassOverloaded:
 		if told {
 			d, ch := s.pause(whyLoad, wait, true, true, now)
-			s.breaker.bad(b, now, rand.Float64())
+			s.breaker.bad(b, now, jitter())
 			return d, ch
 		}
 		fallthrough
 	case ClassConnect, ClassTimeout, ClassServer:
-		if !s.breaker.bad(b, now, rand.Float64()) {
+		if !s.breaker.bad(b, now, jitter()) {
 			return 0, nil
 		}
 		d := s.breaker.until.Sub(now)
@@ -199,7 +202,7 @@ func (s *state) pause(why string, wait time.Duration, told, news bool, now time.
 			s.refusals++
 		}
 		wait = min(firstCool<<min(max(s.refusals-1, 0), 6), maxCool)
-		wait += time.Duration(rand.Float64() * float64(wait) / 5)
+		wait += time.Duration(jitter() * float64(wait) / 5)
 		if !news && now.Before(s.cool) {
 			return s.cool.Sub(now), nil
 		}
