@@ -6,6 +6,6 @@
 // same: half of a file is often valid too. What is wrong or missing changes nothing and
 // is reported once.
 //
-// [Files] does all of that on a goroutine of its own; [Read] and [File.Unchanged] are
-// for who has a loop already.
+// [Files] does all of that on a goroutine of its own, [Source] also keeps how things
+// stand, and logs it; [Read] and [File.Unchanged] are for who has a loop already.
 package watch

@@ -27,8 +27,9 @@ type SourceOptions[T any] struct {
 
 	// Load is as in [Options], and returns what is to be known of what is in force now.
 	Load func([]File) (T, error)
-	// Loaded is told of what came into force, once the status has it. It may be nil.
-	Loaded func(now T, first bool)
+	// Loaded is told of what came into force, once the status is this, to log it. It may be
+	// nil.
+	Loaded func(s *Status[T], log *slog.Logger)
 	// OnError is told of each change that isn't in force, once. It may be nil.
 	OnError func(error)
 	// Stays is logged with such an error, Again when the files say what is in force after it,
@@ -113,10 +114,10 @@ func (s *Source[T]) load(files []File) error {
 	}
 	s.mu.Lock()
 	s.status = Status[T]{Now: now, Files: names, Loaded: s.opts.Now(), Loads: s.status.Loads + 1}
-	first := s.status.Loads == 1
+	status := s.status
 	s.mu.Unlock()
 	if s.opts.Loaded != nil {
-		s.opts.Loaded(now, first)
+		s.opts.Loaded(&status, s.opts.Logger)
 	}
 	return nil
 }

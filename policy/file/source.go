@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/kvsteer/kvsteer/internal/watch"
 	"github.com/kvsteer/kvsteer/policy"
 )
-
-const defaultInterval = time.Second
 
 // Errors about files as such. Seen by operators in Status and Open: the path is
 // probably wrong.
@@ -53,12 +50,15 @@ type Options struct {
 
 // Source is a policy that is what its files say. It is safe for concurrent use.
 type Source struct {
-	opts  Options
-	files *watch.Files
-	set   atomic.Pointer[policy.Set]
+	opts   Options
+	source *watch.Source[inForce]
+	set    atomic.Pointer[policy.Set]
+}
 
-	mu     sync.Mutex
-	status Status
+// inForce is a Set with what is to be said of it.
+type inForce struct {
+	set      *policy.Set
+	warnings []policy.Finding
 }
 
 var _ policy.Source = (*Source)(nil)
@@ -84,30 +84,17 @@ type Status struct {
 // wrong, because then there is nothing to be in force; a *[policy.CheckError] says
 // where they are.
 func Open(path string, opts Options) (*Source, error) {
-	switch {
-	case path == "":
-		return nil, errors.New("policy/file: the path is empty; name a file or a directory with policies")
-	case opts.Interval < 0:
-		return nil, fmt.Errorf("policy/file: Options.Interval is %v; give a positive duration, or 0 for %v",
-			opts.Interval, defaultInterval)
-	}
-	if opts.Interval == 0 {
-		opts.Interval = defaultInterval
-	}
-	if opts.Now == nil {
-		opts.Now = time.Now
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
 	opts.Check.Together = true
 	s := &Source{opts: opts}
 	var err error
-	s.files, err = watch.Open(watch.Options{
-		Paths: append([]string{path}, opts.Also...), Interval: opts.Interval, Now: opts.Now,
-		MaxFileBytes: policy.MaxFileBytes,
-		Errors:       watch.Errors{TooLarge: ErrTooLarge, NotRegular: ErrNotRegular, Advice: "correct the path or split it"},
-		Load:         s.load, Failed: s.report, Restored: s.restored,
+	s.source, err = watch.OpenSource(watch.SourceOptions[inForce]{
+		Package: "policy/file", What: "a file or a directory with policies",
+		Paths: append([]string{path}, opts.Also...), MaxFileBytes: policy.MaxFileBytes,
+		Errors:   watch.Errors{TooLarge: ErrTooLarge, NotRegular: ErrNotRegular, Advice: "correct the path or split it"},
+		Interval: opts.Interval, Now: opts.Now, Logger: opts.Logger,
+		Load: s.load, Loaded: s.loaded, OnError: opts.OnError,
+		Stays: "policies stay as they were", Again: "the policies' files say what is in force again",
+		Attrs: func(f inForce) []any { return []any{"version", f.set.Version()} },
 	})
 	if err != nil {
 		return nil, err
@@ -128,47 +115,42 @@ func (s *Source) Evaluate(req *policy.Request, candidates []policy.Candidate, pl
 
 // Status says how things stand. The caller must not modify what it refers to.
 func (s *Source) Status() Status {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.status
+	w := s.source.Status()
+	return Status{
+		Version: w.Now.set.Version(), Files: w.Files, Loaded: w.Loaded, Loads: w.Loads, Warnings: w.Now.warnings,
+		Err: w.Err, Since: w.Since,
+	}
 }
 
 // Close ends following and waits until no hook runs. What is in force stays so.
 // Further calls do nothing; the error is always nil.
 func (s *Source) Close() error {
-	s.files.Close()
+	s.source.Close()
 	return nil
 }
 
 // Reload looks at the files now and takes what they say, without a second look. It
 // returns the error that Status then has. It must not be called by a hook.
-func (s *Source) Reload() error { return s.files.Reload() }
+func (s *Source) Reload() error { return s.source.Reload() }
 
 // load compiles what was read and puts it in force.
-func (s *Source) load(files []watch.File) error {
+func (s *Source) load(files []watch.File) (inForce, error) {
 	set, warnings, err := s.compile(files)
 	if err != nil {
-		return err
+		return inForce{}, err
 	}
-	first := s.set.Swap(set) == nil
+	s.set.Store(set)
+	return inForce{set, warnings}, nil
+}
 
-	names := make([]string, len(files))
-	for i := range files {
-		names[i] = files[i].Path
+func (s *Source) loaded(status *watch.Status[inForce], log *slog.Logger) {
+	for _, w := range status.Now.warnings {
+		log.Warn("policy", "finding", w.String())
 	}
-	s.mu.Lock()
-	s.status = Status{
-		Version: set.Version(), Files: names, Loaded: s.opts.Now(), Loads: s.status.Loads + 1, Warnings: warnings,
+	log.Info("policies are in force", "version", status.Now.set.Version(), "files", len(status.Files))
+	if status.Loads > 1 && s.opts.OnLoad != nil {
+		s.opts.OnLoad(status.Now.set)
 	}
-	s.mu.Unlock()
-	for _, w := range warnings {
-		s.opts.Logger.Warn("policy", "finding", w.String())
-	}
-	s.opts.Logger.Info("policies are in force", "version", set.Version(), "files", len(files))
-	if !first && s.opts.OnLoad != nil {
-		s.opts.OnLoad(set)
-	}
-	return nil
 }
 
 // compile makes a Set of all files together.
@@ -206,22 +188,4 @@ func (s *Source) compile(seen []watch.File) (*policy.Set, []policy.Finding, erro
 	}
 	set, err := policy.Compile(s.opts.Compile, specs...)
 	return set, warnings, err
-}
-
-func (s *Source) report(err error) {
-	s.mu.Lock()
-	s.status.Err, s.status.Since = err, s.opts.Now()
-	s.mu.Unlock()
-	s.opts.Logger.Error("policies stay as they were", "error", err)
-	if s.opts.OnError != nil {
-		s.opts.OnError(err)
-	}
-}
-
-// restored: the files are again what is in force.
-func (s *Source) restored() {
-	s.mu.Lock()
-	s.status.Err, s.status.Since = nil, time.Time{}
-	s.mu.Unlock()
-	s.opts.Logger.Info("the policies' files say what is in force again", "version", s.set.Load().Version())
 }

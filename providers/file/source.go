@@ -63,7 +63,7 @@ type Source struct {
 	opts   Options
 	set    Set
 	kinds  map[string]providers.Kind // in use, by name and options
-	source *watch.Source[Status]
+	source *watch.Source[[]string]
 }
 
 // Status says what is in force and why it may be something else than what the files say.
@@ -108,11 +108,8 @@ func Read(path string, o Options) ([]providers.Provider, error) {
 // Close the Source before the Set.
 func Follow(path string, set Set, o Options) (*Source, error) {
 	s := &Source{opts: o, set: set, kinds: map[string]providers.Kind{}}
-	if s.opts.Logger == nil {
-		s.opts.Logger = slog.New(slog.DiscardHandler)
-	}
 	var err error
-	s.source, err = watch.OpenSource(watch.SourceOptions[Status]{
+	s.source, err = watch.OpenSource(watch.SourceOptions[[]string]{
 		Package: "providers/file", What: "a file or a directory with providers",
 		Paths: append([]string{path}, o.Also...), MaxFileBytes: maxFileBytes, Errors: wrapped(),
 		Interval: o.Interval, Now: o.Now, Logger: o.Logger,
@@ -128,7 +125,7 @@ func Follow(path string, set Set, o Options) (*Source, error) {
 // Status says how things stand. The caller must not modify what it refers to.
 func (s *Source) Status() Status {
 	w := s.source.Status()
-	return Status{Providers: w.Now.Providers, Files: w.Files, Loaded: w.Loaded, Loads: w.Loads, Err: w.Err, Since: w.Since}
+	return Status{Providers: w.Now, Files: w.Files, Loaded: w.Loaded, Loads: w.Loads, Err: w.Err, Since: w.Since}
 }
 
 // Reload looks at the files now and takes what they say, without a second look. It returns
@@ -143,7 +140,7 @@ func (s *Source) Close() error {
 }
 
 // load is called by one goroutine after the other.
-func (s *Source) load(files []watch.File) (Status, error) {
+func (s *Source) load(files []watch.File) (names []string, err error) {
 	var found []manifest
 	var errs []error
 	used := map[string]providers.Kind{}
@@ -156,25 +153,25 @@ func (s *Source) load(files []watch.File) (Status, error) {
 	}
 	switch {
 	case len(errs) > 0:
-		return Status{}, errors.Join(errs...)
+		return nil, errors.Join(errs...)
 	case len(found) == 0:
-		return Status{}, ErrNoProvider
+		return nil, ErrNoProvider
 	}
 	list := make([]providers.Provider, len(found))
-	names := make([]string, len(found))
+	names = make([]string, len(found))
 	for i := range found {
 		list[i], names[i] = found[i].provider, found[i].provider.Name
 	}
 	if err := s.set.Update(list); err != nil {
-		return Status{}, locate(err, found)
+		return nil, locate(err, found)
 	}
 	s.kinds = used
-	return Status{Providers: names}, nil
+	return names, nil
 }
 
-func (s *Source) loaded(now Status, first bool) {
-	s.opts.Logger.Info("providers are in force", "providers", len(now.Providers))
-	if !first && s.opts.OnLoad != nil {
-		s.opts.OnLoad(len(now.Providers))
+func (s *Source) loaded(status *watch.Status[[]string], log *slog.Logger) {
+	log.Info("providers are in force", "providers", len(status.Now), "files", len(status.Files))
+	if status.Loads > 1 && s.opts.OnLoad != nil {
+		s.opts.OnLoad(len(status.Now))
 	}
 }

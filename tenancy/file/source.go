@@ -3,20 +3,15 @@ package file
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/kvsteer/kvsteer/internal/watch"
 	"github.com/kvsteer/kvsteer/tenancy"
 )
 
-const (
-	defaultInterval = time.Second
-	// maxFileBytes bounds a file: 40,000 keys and more.
-	maxFileBytes = 8 << 20
-)
+// maxFileBytes bounds a file: 40,000 keys and more.
+const maxFileBytes = 8 << 20
 
 // Errors about files as such. Seen by operators in Status and Open: the path is
 // probably wrong.
@@ -51,12 +46,9 @@ type Options struct {
 // Source is a [tenancy.Resolver] by the API keys that its files say. It is safe for
 // concurrent use, and ends with Close.
 type Source struct {
-	opts  Options
-	files *watch.Files
-	keys  *tenancy.Keys
-
-	mu     sync.Mutex
-	status Status
+	opts   Options
+	source *watch.Source[int] // how many keys
+	keys   *tenancy.Keys
 }
 
 var _ tenancy.Resolver = (*Source)(nil)
@@ -79,31 +71,18 @@ type Status struct {
 // Open reads the keys and keeps following them until Close. It fails if they are wrong,
 // because then there is nothing to be in force.
 func Open(path string, opts Options) (*Source, error) {
-	switch {
-	case path == "":
-		return nil, errors.New("tenancy/file: the path is empty; name a file or a directory with keys")
-	case opts.Interval < 0:
-		return nil, fmt.Errorf("tenancy/file: Options.Interval is %v; give a positive duration, or 0 for %v", opts.Interval, defaultInterval)
-	}
-	if opts.Interval == 0 {
-		opts.Interval = defaultInterval
-	}
-	if opts.Now == nil {
-		opts.Now = time.Now
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
 	none, err := tenancy.NewKeys(tenancy.KeysOptions{Now: opts.Now})
 	if err != nil {
 		return nil, err
 	}
 	s := &Source{opts: opts, keys: none}
-	s.files, err = watch.Open(watch.Options{
-		Paths: append([]string{path}, opts.Also...), Interval: opts.Interval, Now: opts.Now,
-		MaxFileBytes: maxFileBytes,
-		Errors:       watch.Errors{TooLarge: ErrTooLarge, NotRegular: ErrNotRegular, Advice: "correct the path or split it"},
-		Load:         s.load, Failed: s.report, Restored: s.restored,
+	s.source, err = watch.OpenSource(watch.SourceOptions[int]{
+		Package: "tenancy/file", What: "a file or a directory with keys",
+		Paths: append([]string{path}, opts.Also...), MaxFileBytes: maxFileBytes,
+		Errors:   watch.Errors{TooLarge: ErrTooLarge, NotRegular: ErrNotRegular, Advice: "correct the path or split it"},
+		Interval: opts.Interval, Now: opts.Now, Logger: opts.Logger,
+		Load: s.load, Loaded: s.loaded, OnError: opts.OnError,
+		Stays: "API keys stay as they were", Again: "the files of API keys say what is in force again",
 	})
 	if err != nil {
 		return nil, err
@@ -119,69 +98,48 @@ func (s *Source) Resolve(ctx context.Context, p *tenancy.Presented) (*tenancy.Id
 
 // Status says how things stand. The caller must not modify what it refers to.
 func (s *Source) Status() Status {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.status
+	w := s.source.Status()
+	return Status{Keys: w.Now, Files: w.Files, Loaded: w.Loaded, Loads: w.Loads, Err: w.Err, Since: w.Since}
 }
 
 // Reload looks at the files now and takes what they say, without a second look: for who
 // knows that everything is written. It returns the error that Status then has. It must
 // not be called by a hook.
-func (s *Source) Reload() error { return s.files.Reload() }
+func (s *Source) Reload() error { return s.source.Reload() }
 
 // Close ends following and waits until no hook runs. What is in force stays so. Further
 // calls do nothing; the error is always nil.
 func (s *Source) Close() error {
-	s.files.Close()
+	s.source.Close()
 	return nil
 }
 
-func (s *Source) load(files []watch.File) error {
+func (s *Source) load(files []watch.File) (n int, err error) {
 	if len(files) == 0 {
-		return ErrNoFile
+		return 0, ErrNoFile
 	}
 	var keys []tenancy.Key
 	var places []place
 	var errs []error
-	names := make([]string, len(files))
 	for i := range files {
 		k, at, err := parse(files[i].Path, files[i].Data)
 		if err != nil {
 			errs = append(errs, err)
 		}
-		names[i], keys, places = files[i].Path, append(keys, k...), append(places, at...)
+		keys, places = append(keys, k...), append(places, at...)
 	}
 	if len(errs) > 0 {
-		return errors.Join(errs...)
+		return 0, errors.Join(errs...)
 	}
 	if err := s.keys.Replace(keys); err != nil {
-		return locate(err, places)
+		return 0, locate(err, places)
 	}
-	s.mu.Lock()
-	s.status = Status{Keys: len(keys), Files: names, Loaded: s.opts.Now(), Loads: s.status.Loads + 1}
-	first := s.status.Loads == 1
-	s.mu.Unlock()
-	s.opts.Logger.Info("API keys are in force", "keys", len(keys), "files", len(files))
-	if !first && s.opts.OnLoad != nil {
-		s.opts.OnLoad(len(keys))
-	}
-	return nil
+	return len(keys), nil
 }
 
-func (s *Source) report(err error) {
-	s.mu.Lock()
-	s.status.Err, s.status.Since = err, s.opts.Now()
-	s.mu.Unlock()
-	s.opts.Logger.Error("API keys stay as they were", "error", err)
-	if s.opts.OnError != nil {
-		s.opts.OnError(err)
+func (s *Source) loaded(status *watch.Status[int], log *slog.Logger) {
+	log.Info("API keys are in force", "keys", status.Now, "files", len(status.Files))
+	if status.Loads > 1 && s.opts.OnLoad != nil {
+		s.opts.OnLoad(status.Now)
 	}
-}
-
-// restored: the files are again what is in force.
-func (s *Source) restored() {
-	s.mu.Lock()
-	s.status.Err, s.status.Since = nil, time.Time{}
-	s.mu.Unlock()
-	s.opts.Logger.Info("the files of API keys say what is in force again")
 }

@@ -4,17 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/kvsteer/kvsteer/internal/watch"
 	"github.com/kvsteer/kvsteer/tenancy/quota"
 )
 
-const (
-	defaultInterval = time.Second
-	maxFileBytes    = 8 << 20
-)
+const maxFileBytes = 8 << 20
 
 // Errors about the file as such. Seen by operators: the path is probably wrong.
 var (
@@ -63,10 +59,13 @@ type Options struct {
 type Source struct {
 	opts    Options
 	limiter Limiter
-	files   *watch.Files
+	source  *watch.Source[inForce]
+}
 
-	mu     sync.Mutex
-	status Status
+// inForce is what is said of limits.
+type inForce struct {
+	rules   int
+	changes []quota.Change
 }
 
 // Status says what is in force and why it may be something else than what the file says.
@@ -83,26 +82,14 @@ type Status struct {
 // Follow gives l the limits of a file, and those that it changes to. It fails if they are
 // wrong.
 func Follow(path string, l Limiter, opts Options) (*Source, error) {
-	switch {
-	case path == "":
-		return nil, errors.New("quota/file: the path is empty; name a file with limits")
-	case opts.Interval < 0:
-		return nil, fmt.Errorf("quota/file: Options.Interval is %v; give a positive duration, or 0 for %v", opts.Interval, defaultInterval)
-	}
-	if opts.Interval == 0 {
-		opts.Interval = defaultInterval
-	}
-	if opts.Now == nil {
-		opts.Now = time.Now
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
 	s := &Source{opts: opts, limiter: l}
 	var err error
-	s.files, err = watch.Open(watch.Options{
-		Paths: []string{path}, Interval: opts.Interval, Now: opts.Now, MaxFileBytes: maxFileBytes, Errors: wrapped(),
-		Load: s.load, Failed: s.report, Restored: s.restored,
+	s.source, err = watch.OpenSource(watch.SourceOptions[inForce]{
+		Package: "quota/file", What: "a file with limits",
+		Paths: []string{path}, MaxFileBytes: maxFileBytes, Errors: wrapped(),
+		Interval: opts.Interval, Now: opts.Now, Logger: opts.Logger,
+		Load: s.load, Loaded: s.loaded, OnError: opts.OnError,
+		Stays: "limits stay as they were", Again: "the file of limits says what is in force again",
 	})
 	if err != nil {
 		return nil, err
@@ -112,64 +99,45 @@ func Follow(path string, l Limiter, opts Options) (*Source, error) {
 
 // Status says how things stand.
 func (s *Source) Status() Status {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.status
+	w := s.source.Status()
+	return Status{Rules: w.Now.rules, Loaded: w.Loaded, Loads: w.Loads, Err: w.Err, Since: w.Since}
 }
 
 // Reload looks at the file now and takes what it says, without a second look. It returns
 // the error that Status then has. It must not be called by a hook.
-func (s *Source) Reload() error { return s.files.Reload() }
+func (s *Source) Reload() error { return s.source.Reload() }
 
 // Close ends following and waits until no hook runs. What is in force stays so. Further
 // calls do nothing; the error is always nil.
 func (s *Source) Close() error {
-	s.files.Close()
+	s.source.Close()
 	return nil
 }
 
-func (s *Source) load(files []watch.File) error {
+func (s *Source) load(files []watch.File) (inForce, error) {
 	if len(files) != 1 {
-		return fmt.Errorf("%w: one file has all rules, because their order counts", ErrNotRegular)
+		return inForce{}, fmt.Errorf("%w: one file has all rules, because their order counts", ErrNotRegular)
 	}
 	limits, err := Parse(files[0].Path, files[0].Data)
 	if err != nil {
-		return err
+		return inForce{}, err
 	}
 	changes, err := s.limiter.Update(limits.Rules, limits.Weights)
 	if err != nil {
-		return &Error{File: files[0].Path, Problem: err.Error()}
+		return inForce{}, &Error{File: files[0].Path, Problem: err.Error()}
 	}
-	s.mu.Lock()
-	s.status = Status{Rules: len(limits.Rules), Loaded: s.opts.Now(), Loads: s.status.Loads + 1}
-	first := s.status.Loads == 1
-	s.mu.Unlock()
-	s.opts.Logger.Info("limits are in force", "rules", len(limits.Rules), "changes", len(changes))
+	return inForce{len(limits.Rules), changes}, nil
+}
+
+func (s *Source) loaded(status *watch.Status[inForce], log *slog.Logger) {
+	changes := status.Now.changes
+	log.Info("limits are in force", "rules", status.Now.rules, "changes", len(changes))
 	for _, c := range changes {
 		if c.Lost != "" {
-			s.opts.Logger.Warn("a limit begins anew", "rule", c.Rule, "what", c.What, "lost", c.Lost)
+			log.Warn("a limit begins anew", "rule", c.Rule, "what", c.What, "lost", c.Lost)
 		}
 	}
-	if !first && s.opts.OnLoad != nil {
+	if status.Loads > 1 && s.opts.OnLoad != nil {
 		s.opts.OnLoad(changes)
 	}
-	return nil
-}
-
-func (s *Source) report(err error) {
-	s.mu.Lock()
-	s.status.Err, s.status.Since = err, s.opts.Now()
-	s.mu.Unlock()
-	s.opts.Logger.Error("limits stay as they were", "error", err)
-	if s.opts.OnError != nil {
-		s.opts.OnError(err)
-	}
-}
-
-// restored: the file says what is in force again.
-func (s *Source) restored() {
-	s.mu.Lock()
-	s.status.Err, s.status.Since = nil, time.Time{}
-	s.mu.Unlock()
-	s.opts.Logger.Info("the file of limits says what is in force again")
 }
