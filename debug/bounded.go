@@ -50,7 +50,7 @@ func (r *ring[T]) newest(fn func(T) bool) {
 	}
 }
 
-// counts counts by name, of few names.
+// counts has a number for each of a few names.
 type counts[K comparable] struct {
 	by    map[K]int64
 	other int64 // of names for which there was no room
@@ -113,8 +113,8 @@ func isLean(d *kvsteer.Decision) bool {
 	for i := range d.Request.Tags {
 		text += len(d.Request.Tags[i].Name)
 	}
-	return text <= 4*longText && len(d.Candidates) <= keptCandidates && len(d.Request.Tags) <= keptTags &&
-		len(d.Degradations) <= keptTags && len(d.Shadows) <= keptTags && len(d.Findings) <= keptTags && len(d.Unready) <= keptTags && d.Features == nil &&
+	lists := max(len(d.Request.Tags), len(d.Degradations), len(d.Shadows), len(d.Findings), len(d.Unready))
+	return text <= 4*longText && lists <= keptTags && len(d.Candidates) <= keptCandidates && d.Features == nil &&
 		d.Request.Header == nil && (d.Prefill == nil || len(d.Prefill.Candidates) <= keptCandidates)
 }
 

@@ -26,7 +26,7 @@ func BasicAuth(name, password string) Authenticator {
 		if same := subtle.ConstantTimeCompare(got[:], want[:]) == 1; ok && same && password != "" {
 			return true
 		}
-		w.Header().Set("Www-Authenticate", `Basic realm="KVSteer console", charset="UTF-8"`)
+		w.Header().Set("WWW-Authenticate", `Basic realm="KVSteer console", charset="UTF-8"`)
 		refuse(w, http.StatusUnauthorized, "The console asks for a name and a password.")
 		return false
 	}

@@ -107,7 +107,7 @@ func TestARealListenerOnAnotherAddress(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(others[0].String(), "0"))
 	require.NoError(t, err)
 	s := httptest.NewUnstartedServer(r.console)
-	s.Listener.Close()
+	require.NoError(t, s.Listener.Close())
 	s.Listener = l
 	s.Start()
 	defer s.Close()
@@ -116,7 +116,7 @@ func TestARealListenerOnAnotherAddress(t *testing.T) {
 	req.Host = "localhost"
 	resp, err := s.Client().Do(req)
 	require.NoError(t, err)
-	resp.Body.Close()
+	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusForbidden, resp.StatusCode)
 }
 
@@ -128,7 +128,7 @@ func TestOverAUnixSocket(t *testing.T) {
 		t.Skip("no sockets in the file system here: ", err)
 	}
 	s := httptest.NewUnstartedServer(r.console)
-	s.Listener.Close()
+	require.NoError(t, s.Listener.Close())
 	s.Listener = l
 	s.Start()
 	defer s.Close()
@@ -140,7 +140,7 @@ func TestOverAUnixSocket(t *testing.T) {
 	require.NoError(t, err)
 	resp, err := (&http.Client{Transport: transport}).Do(req)
 	require.NoError(t, err)
-	resp.Body.Close()
+	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 }
 

@@ -45,6 +45,7 @@ type Handler struct {
 	opts   Options
 	secret []byte // of the prefixes' names
 	now    func() time.Time
+	files  map[string]asset
 	hub    hub
 
 	lookMu sync.Mutex
@@ -69,7 +70,11 @@ func New(r *kvsteer.Router, o Options) (*Handler, error) {
 		o.Interval = time.Second
 	}
 	o.Interval = max(o.Interval, least)
-	h := &Handler{router: r, opts: o, secret: make([]byte, sha256.Size), now: time.Now}
+	files, err := readAssets()
+	if err != nil {
+		return nil, err // of a program that was put together badly
+	}
+	h := &Handler{router: r, opts: o, secret: make([]byte, sha256.Size), now: time.Now, files: files}
 	_, _ = rand.Read(h.secret) // never fails, by its documentation
 	h.hub.start(h)
 	r.HotPrefixes(0) // from now on they are counted
@@ -93,24 +98,23 @@ type asset struct {
 	tag  string
 }
 
-// loadAssets reads what was embedded.
-var loadAssets = sync.OnceValue(func() map[string]asset {
+// readAssets reads what was embedded.
+func readAssets() (map[string]asset, error) {
 	kinds := map[string]string{
 		".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
 		".svg": "image/svg+xml",
 	}
+	const dir, tagBytes = "assets", 8
 	out := map[string]asset{}
-	entries, _ := assets.ReadDir("assets") // it was there when this was compiled
+	entries, err := assets.ReadDir(dir)
 	for _, e := range entries {
-		data, err := assets.ReadFile("assets/" + e.Name())
-		if err != nil {
-			continue
-		}
+		data, wrong := assets.ReadFile(dir + "/" + e.Name())
+		err = errors.Join(err, wrong)
 		sum := sha256.Sum256(data)
-		out[e.Name()] = asset{kind: kinds[path.Ext(e.Name())], data: data, tag: `"` + hex.EncodeToString(sum[:8]) + `"`}
+		out[e.Name()] = asset{kind: kinds[path.Ext(e.Name())], data: data, tag: `"` + hex.EncodeToString(sum[:tagBytes]) + `"`}
 	}
-	return out
-})
+	return out, err
+}
 
 // contentPolicy lets the page load what is embedded here, and nothing else.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
@@ -151,7 +155,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if name == "" {
 			name = "index.html"
 		}
-		serveAsset(w, r, name)
+		h.serveAsset(w, r, name)
 	}
 }
 
@@ -168,8 +172,8 @@ func redirectTo(r *http.Request) string {
 	return "./" + path.Base(asked) + "/"
 }
 
-func serveAsset(w http.ResponseWriter, r *http.Request, name string) {
-	a, ok := loadAssets()[name]
+func (h *Handler) serveAsset(w http.ResponseWriter, r *http.Request, name string) {
+	a, ok := h.files[name]
 	if !ok {
 		refuse(w, http.StatusNotFound, "There is no such page here.")
 		return
@@ -177,7 +181,7 @@ func serveAsset(w http.ResponseWriter, r *http.Request, name string) {
 	header := w.Header()
 	header.Set("Content-Type", a.kind)
 	header.Set("Cache-Control", "no-cache")
-	header.Set("Etag", a.tag)
+	header.Set("ETag", a.tag)
 	if r.Header.Get("If-None-Match") == a.tag {
 		w.WriteHeader(http.StatusNotModified)
 		return

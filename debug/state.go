@@ -31,9 +31,7 @@ type state struct {
 	Rejections []refusalState  `json:"rejections,omitempty"`
 	Notes      []noteState     `json:"notes,omitempty"`
 
-	// What a later frame is compared with.
-	recorded      uint64
-	policyVersion string
+	recorded uint64 // what a later frame is compared with
 }
 
 type routerState struct {

@@ -160,7 +160,7 @@ func TestCanary(t *testing.T) {
 	req.Header.Set("Authorization", "Bearer "+canary)
 	resp, err := r.gateway.Client().Do(req)
 	require.NoError(t, err)
-	resp.Body.Close()
+	require.NoError(t, resp.Body.Close())
 	r.until(func(s *shown) bool { return s.Sums.Done >= 1 && len(s.Decisions) >= 2 })
 	_, _, body := r.get("/state.json")
 	require.NotContains(t, body, canary)

@@ -31,9 +31,9 @@ func (r *rig) watch() *viewer {
 	ctx, stop := context.WithCancel(r.t.Context())
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.server.URL+"/debug/kvsteer/events", http.NoBody)
 	require.NoError(r.t, err)
-	resp, err := r.server.Client().Do(req)
+	resp, err := r.server.Client().Do(req) //nolint:bodyclose // stop does
 	require.NoError(r.t, err)
-	v := &viewer{t: r.t, resp: resp, in: bufio.NewReader(resp.Body), stop: func() { stop(); resp.Body.Close() }}
+	v := &viewer{t: r.t, resp: resp, in: bufio.NewReader(resp.Body), stop: func() { stop(); _ = resp.Body.Close() }}
 	r.t.Cleanup(v.stop)
 	return v
 }
