@@ -191,18 +191,18 @@ func (chatCodec) EncodeFailure(f *Failure) (status int, body []byte) {
 
 func chatWriteFailure(w *jsonWriter, f *Failure, typ, code string) {
 	w.key("error").open('{')
-	message := f.Message
+	message, param := f.Message, f.Param
 	switch {
 	case f.Kind == FailAuth: // the service's words may quote the gateway's key
-		message = "The service refused the gateway's credentials."
+		message, param = "The service refused the gateway's credentials.", ""
 	case f.Kind == FailQuota: // or name its account
-		message = "The gateway's quota at the service is used up."
+		message, param = "The gateway's quota at the service is used up.", ""
 	case message == "":
 		message = "The service answered with an error and said no more."
 	}
 	w.key("message").str(message)
 	w.key("type").str(typ)
-	for _, m := range [...]struct{ name, value string }{{"param", f.Param}, {"code", code}} {
+	for _, m := range [...]struct{ name, value string }{{"param", param}, {"code", code}} {
 		if m.value == "" {
 			w.key(m.name).raw("null")
 		} else {

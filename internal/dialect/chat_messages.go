@@ -185,12 +185,12 @@ func (d *chatReader) file(p *Part, path string, v jsonscan.Value) (err error) {
 	return nil
 }
 
-func (d *chatReader) assistant(m *Message, path string, v jsonscan.Value) (err error) {
+func (d *chatReader) assistant(m *Message, path string, v jsonscan.Value) error {
 	m.Name, _ = v.Get("name").Str()
 	m.Parts = chatThoughts(v)
 	if v.Get("content").Exists() {
-		var parts []Part
-		if parts, err = d.content(path, v, textsAndRefusals); err != nil {
+		parts, err := d.content(path, v, textsAndRefusals)
+		if err != nil {
 			return err
 		}
 		m.Parts = append(m.Parts, parts...)
@@ -201,15 +201,17 @@ func (d *chatReader) assistant(m *Message, path string, v jsonscan.Value) (err e
 	if v.Get("audio").Exists() {
 		return &UnsupportedError{Field: path + ".audio", Reason: "earlier audio is kept by one service"}
 	}
-	if err = d.callList(m, path+".tool_calls", v.Get("tool_calls")); err != nil {
+	if err := d.callList(m, path+".tool_calls", v.Get("tool_calls")); err != nil {
 		return err
 	}
 	if fn := v.Get("function_call"); fn.Exists() {
 		d.calls++
-		err = d.arguments(m, legacyID(d.calls), path+".function_call", fn)
+		if err := d.arguments(m, legacyID(d.calls), path+".function_call", fn); err != nil {
+			return err
+		}
 	}
 	d.others(path, v, "")
-	return err
+	return nil
 }
 
 func (d *chatReader) callList(m *Message, path string, v jsonscan.Value) error {

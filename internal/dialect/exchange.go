@@ -3,6 +3,7 @@ package dialect
 import (
 	"errors"
 	"net/http"
+	"strings"
 )
 
 // Options are the gateway's part in an exchange.
@@ -71,6 +72,7 @@ const maxWarnings = 64
 
 func (x *Exchange) note(w Warning) {
 	if len(x.warnings) < maxWarnings {
+		w.Field = plainField(w.Field)
 		x.warnings = append(x.warnings, w)
 	}
 }
@@ -78,10 +80,33 @@ func (x *Exchange) note(w Warning) {
 // name says which service it was that has nothing like it: a client's codec can't know.
 func (x *Exchange) name(err error) error {
 	var u *UnsupportedError
-	if errors.As(err, &u) && u.Service == "" {
-		u.Service = x.service.Name()
+	var b *BodyError
+	switch {
+	case errors.As(err, &u):
+		u.Field = plainField(u.Field)
+		if u.Service == "" {
+			u.Service = x.service.Name()
+		}
+	case errors.As(err, &b):
+		b.Field = plainField(b.Field)
+	default:
 	}
 	return err
+}
+
+// maxField bounds the path of a field, in bytes.
+const maxField = 128
+
+// plainField makes a path fit for logs: the names in it are the client's to choose.
+func plainField(field string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', strings.ContainsRune("_.-[]", r):
+			return r
+		default:
+			return '?'
+		}
+	}, clip(field, maxField))
 }
 
 // Body is what to send to the service.

@@ -1,0 +1,234 @@
+package dialect
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// chunk is an event of a chat stream with this delta.
+func chunk(delta string) string {
+	return `data: {"id":"c","model":"m","choices":[{"index":0,"delta":` + delta + "}]}\n\n"
+}
+
+func TestStreamHoldsBackWithinBounds(t *testing.T) {
+	open := chunk(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]}`)
+	begin := chunk(`{"tool_calls":[{"index":1,"id":"b","function":{"name":"g","arguments":"{\"x\":\""}}]}`)
+	more := chunk(`{"tool_calls":[{"index":1,"function":{"arguments":"` + strings.Repeat("x", 64<<10) + `"}}]}`)
+	x := streamExchange(t, Messages(), Chat())
+
+	s := x.NewStream(nil)
+	out, err := s.Feed(nil, []byte(open+begin))
+	require.NoError(t, err)
+	var bad *BodyError
+	fed := 0
+	for err == nil && fed < 2*maxChatHeld {
+		fed += len(more)
+		out, err = s.Feed(out, []byte(more))
+	}
+	require.ErrorAs(t, err, &bad)
+	assert.LessOrEqual(t, fed, maxChatHeld+len(more)+partCost)
+	assert.NotContains(t, string(out), "message_stop")
+	after, again := s.Feed(out, []byte(chunk(`{"content":"x"}`)))
+	assert.Equal(t, err, again, "a broken stream stays broken")
+	assert.Equal(t, out, after)
+
+	t.Run("what is delivered is not held", func(t *testing.T) {
+		s := x.NewStream(nil)
+		_, err := s.Feed(nil, []byte(open))
+		for i := 0; err == nil && i < 2*maxChatHeld/(64<<10); i++ {
+			_, err = s.Feed(nil, []byte(strings.Replace(more, `"index":1`, `"index":0`, 1)))
+		}
+		require.NoError(t, err)
+	})
+	t.Run("parts that hold nothing", func(t *testing.T) {
+		s := x.NewStream(nil)
+		_, err := s.Feed(nil, []byte(open))
+		n := 0
+		for ; err == nil && n < maxChatHeld; n++ {
+			_, err = s.Feed(nil, []byte(chunk(`{"content":"a"}`)+chunk(`{"refusal":"b"}`)))
+		}
+		require.ErrorAs(t, err, &bad)
+		assert.Less(t, n, maxChatHeld/partCost)
+	})
+	t.Run("calls", func(t *testing.T) {
+		s := x.NewStream(nil)
+		var err error
+		n := 0
+		for ; err == nil && n < 2*maxCalls; n++ {
+			_, err = s.Feed(nil, fmt.Appendf(nil, chunk(`{"tool_calls":[{"index":%d,"id":"%d","function":{"name":"f","arguments":"{}"}}]}`), n, n))
+		}
+		require.ErrorAs(t, err, &bad)
+		assert.Equal(t, maxCalls+1, n)
+	})
+}
+
+func TestStreamRefusesCallsThatGoOnAfterTheirEnd(t *testing.T) {
+	s := streamExchange(t, Messages(), Chat()).NewStream(nil)
+	in := chunk(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}`) +
+		chunk(`{"tool_calls":[{"index":1,"id":"b","function":{"name":"f","arguments":"{}"}}]}`) +
+		chunk(`{"tool_calls":[{"index":0,"function":{"arguments":",1"}}]}`)
+	_, err := s.Feed(nil, []byte(in))
+	var bad *BodyError
+	require.ErrorAs(t, err, &bad)
+}
+
+func TestStreamRefusesLongEvents(t *testing.T) {
+	x := streamExchange(t, Messages(), Chat())
+	x.maxEvent = 1 << 10
+	s := x.NewStream(nil)
+	out, err := s.Feed(nil, []byte(chunk(`{"content":"a"}`)))
+	require.NoError(t, err)
+	long := chunk(`{"content":"` + strings.Repeat("y", 4<<10) + `"}`)
+	for i := 0; i < len(long) && err == nil; i++ {
+		out, err = s.Feed(out, []byte{long[i]})
+	}
+	var bad *BodyError
+	require.ErrorAs(t, err, &bad)
+	assert.NotContains(t, string(out), "yy")
+	assert.NotContains(t, string(out), "message_stop")
+}
+
+// TestStreamLongLine: a data line of 4 MiB passes.
+func TestStreamLongLine(t *testing.T) {
+	text := strings.Repeat("z", 4<<20)
+	x := streamExchange(t, Messages(), Chat())
+	out, err := translate(x, []byte(chunk(`{"content":"`+text+`"}`)+"data: [DONE]\n\n"), false, func(n int) int { return min(n, 64<<10) })
+	require.NoError(t, err)
+	a := assemble(Messages(), []byte(out))
+	require.True(t, a.whole)
+	assert.Equal(t, text, a.Parts[0].Text)
+}
+
+// TestStreamNothingAfterTheEnd: neither the service nor a second end adds to what is whole.
+func TestStreamNothingAfterTheEnd(t *testing.T) {
+	for _, end := range []string{"data: [DONE]\n\n", "data: {\"error\":{\"message\":\"x\"}}\n\n"} {
+		s := streamExchange(t, Messages(), Chat()).NewStream(nil)
+		out, err := s.Feed(nil, []byte(chunk(`{"content":"a"}`)+end))
+		require.NoError(t, err)
+		more, err := s.Feed(nil, []byte(chunk(`{"content":"b"}`)+": x\n\n"+end+"data: garbage\n\n"))
+		require.NoError(t, err)
+		assert.Empty(t, more)
+		more, err = s.Finish(nil)
+		require.NoError(t, err)
+		assert.Empty(t, more)
+		assert.Equal(t, s.Ended(), s.Failure() == nil)
+		assert.NotEmpty(t, out)
+	}
+}
+
+func TestStreamUsageIsTheLastReport(t *testing.T) {
+	s := streamExchange(t, Messages(), Chat()).NewStream(nil)
+	usage := `data: {"id":"c","choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d}}` + "\n\n"
+	_, err := s.Feed(nil, []byte(chunk(`{"content":"a"}`)+fmt.Sprintf(usage, 5, 1)+fmt.Sprintf(usage, 5, 3)+
+		`data: {"id":"c","choices":[],"usage":null}`+"\n\ndata: [DONE]\n\n"))
+	require.NoError(t, err)
+	assert.Equal(t, Usage{Known: true, Input: 5, Output: 3}, s.Usage())
+}
+
+// failingBody breaks off with an error of its own.
+type failingBody struct {
+	io.Reader
+
+	err    error
+	closed int
+}
+
+func (b *failingBody) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if errors.Is(err, io.EOF) {
+		err = b.err
+	}
+	return n, err
+}
+
+func (b *failingBody) Close() error { b.closed++; return nil }
+
+func TestStreamReader(t *testing.T) {
+	x := streamExchange(t, Chat(), Messages())
+	whole := "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}}\n\n" +
+		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n" +
+		"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"Hello\"}}\n\n" +
+		"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
+	half, _, _ := strings.Cut(whole, "event: message_stop")
+	reset := errors.New("connection reset")
+
+	for _, tt := range []struct {
+		name, in string
+		err      error
+		want     error
+		ends     bool
+	}{
+		{"whole", whole, io.EOF, nil, true},
+		{"whole, then a reset", whole, reset, nil, true},
+		{"half, body ended", half, io.EOF, io.ErrUnexpectedEOF, false},
+		{"half, reset", half, reset, reset, false},
+		{"nothing", "", io.EOF, io.ErrUnexpectedEOF, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			body := &failingBody{Reader: strings.NewReader(tt.in), err: tt.err}
+			r := x.NewStream(nil).Reader(body)
+			got, err := io.ReadAll(io.MultiReader(onePerRead{r}))
+			require.ErrorIs(t, err, tt.want)
+			assert.Equal(t, tt.ends, bytes.HasSuffix(got, []byte("data: [DONE]\n\n")))
+			if tt.in != "" {
+				assert.Contains(t, string(got), "Hello", "what came before the break is handed on")
+			}
+			n, again := r.Read(make([]byte, 1))
+			assert.Zero(t, n)
+			require.Error(t, again, "the end stays")
+			require.NoError(t, r.Close())
+			assert.Equal(t, 1, body.closed)
+		})
+	}
+}
+
+// onePerRead reads with a buffer of one byte.
+type onePerRead struct{ r io.Reader }
+
+func (o onePerRead) Read(p []byte) (int, error) { return o.r.Read(p[:1]) }
+
+// TestAnswerStreamIsTheAnswer: a whole answer as a stream says the same.
+func TestAnswerStreamIsTheAnswer(t *testing.T) {
+	n := 0
+	for _, c := range readCorpus(t) {
+		in, ok := c.get("service answer")
+		x, err := c.exchange()
+		if !ok || err != nil {
+			continue
+		}
+		client, service := c.codecs()
+		back, ok := client.(Service)
+		require.True(t, ok)
+		a, err := service.DecodeAnswer([]byte(in))
+		require.NoError(t, err)
+		out, err := x.AnswerStream([]byte(in))
+		require.NoError(t, err)
+		got := assemble(back, out)
+		require.NoError(t, got.bad, c.name)
+		require.True(t, got.whole, c.name)
+		stop := a.Stop
+		for _, known := range [][2]Stop{ // what the client's API has no word for
+			{StopText, StopEnd}, {StopRefusal, StopFilter}, {StopFilter, StopRefusal}, {StopUnknown, StopEnd},
+		} {
+			if got.Stop == known[1] && stop == known[0] {
+				stop = known[1]
+			}
+		}
+		assert.Equal(t, stop, got.Stop, c.name)
+		whole := (&assembled{Answer: *a}).said()
+		for k, v := range got.said() {
+			if !strings.HasPrefix(k, "call ") { // arguments that aren't JSON stay as they are in a stream
+				assert.Equal(t, whole[k], v, c.name)
+			}
+		}
+		n++
+	}
+	assert.Greater(t, n, 40)
+}
