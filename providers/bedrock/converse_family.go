@@ -80,12 +80,14 @@ func (w *writer) sampling(o *dialect.RequestOptions) {
 func (w *writer) claude(i *wireInference, o *dialect.RequestOptions) {
 	r := w.r
 	probe := &dialect.Request{
-		Model:    r.Model,
-		Messages: []dialect.Message{{Role: dialect.User, Parts: []dialect.Part{{Kind: dialect.Text, Text: "."}}}},
-		Tools:    r.Tools, Choice: r.Choice,
+		Model: r.Model, Messages: outline(r.Messages), Tools: r.Tools, Choice: r.Choice,
 		MaxTokens: r.MaxTokens, Temperature: r.Temperature, TopP: r.TopP, TopK: r.TopK, Thinking: r.Thinking,
 	}
-	body, err := dialect.Messages().EncodeRequest(probe, o, w.note)
+	body, err := dialect.Messages().EncodeRequest(probe, o, func(n dialect.Warning) {
+		if !strings.HasPrefix(n.Field, "messages") { // of the turns it was told above
+			w.note(n)
+		}
+	})
 	if err != nil {
 		var u *dialect.UnsupportedError
 		if errors.As(err, &u) {
@@ -124,6 +126,32 @@ func (w *writer) claude(i *wireInference, o *dialect.RequestOptions) {
 	if m.OutputConfig.Effort != "" {
 		w.output().Effort = m.OutputConfig.Effort
 	}
+}
+
+// outline are the turns without what they say: whether the model may think depends on whose
+// they are, and on what its own began with.
+func outline(turns []dialect.Message) []dialect.Message {
+	out := make([]dialect.Message, 0, len(turns))
+	for _, m := range turns {
+		parts := make([]dialect.Part, 0, len(m.Parts))
+		for _, p := range m.Parts {
+			switch p.Kind {
+			case dialect.Reasoning:
+			case dialect.ToolCall, dialect.ToolResult:
+				p = dialect.Part{Kind: p.Kind, ID: p.ID, Name: p.Name}
+			case dialect.Text, dialect.Refusal:
+				if strings.TrimSpace(p.Text) == "" {
+					continue
+				}
+				p = dialect.Part{Kind: dialect.Text, Text: filler}
+			default:
+				p = dialect.Part{Kind: dialect.Text, Text: filler}
+			}
+			parts = append(parts, p)
+		}
+		out = append(out, dialect.Message{Role: m.Role, Parts: parts})
+	}
+	return out
 }
 
 // others sets the same for everyone else's models.

@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
+	"io"
 
 	"github.com/aws/aws-sdk-go-v2/aws/protocol/eventstream"
 
+	"github.com/kvsteer/kvsteer/internal/dialect"
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
 )
 
@@ -33,7 +34,7 @@ type frames struct {
 
 func newFrames() *frames { return &frames{decoder: eventstream.NewDecoder()} }
 
-var errBroken = errors.New("bedrock: the event stream is broken: it can't be read on")
+func broken(reason string) error { return &dialect.BodyError{Field: "event stream", Reason: reason} }
 
 // Feed takes the next bytes.
 func (f *frames) Feed(p []byte, fn func(name string, data []byte) error) error {
@@ -63,7 +64,7 @@ func (f *frames) messages(w []byte, fn func(name string, data []byte) error) ([]
 	for len(w) >= preludeLen {
 		n := int64(binary.BigEndian.Uint32(w))
 		if n < minMessage || n > maxMessage {
-			return nil, errBroken
+			return nil, broken("has a message of a length that none has")
 		}
 		if n > int64(len(w)) {
 			break
@@ -80,7 +81,7 @@ func (f *frames) message(raw []byte, fn func(name string, data []byte) error) er
 	f.reader.Reset(raw)
 	m, err := f.decoder.Decode(&f.reader, f.payload[:0])
 	if err != nil || f.reader.Len() > 0 {
-		return fmt.Errorf("%w: %w", errBroken, errChecksum(err))
+		return malformed(err)
 	}
 	if cap(m.Payload) <= keepBuffer {
 		f.payload = m.Payload
@@ -100,13 +101,13 @@ func (f *frames) message(raw []byte, fn func(name string, data []byte) error) er
 	}
 }
 
-// errChecksum keeps what a decoder's error says, which may quote the message, out of logs.
-func errChecksum(err error) error {
+// malformed keeps what a decoder's error says, which may quote the message, out of logs.
+func malformed(err error) error {
 	var sum eventstream.ChecksumError
 	if errors.As(err, &sum) {
-		return errors.New("a checksum is wrong")
+		return broken("has a message with a wrong checksum")
 	}
-	return errors.New("a message is malformed")
+	return broken("has a malformed message")
 }
 
 // header returns a header that is a string.
@@ -118,10 +119,10 @@ func header(m eventstream.Message, name string) string {
 	return string(v)
 }
 
-// Close says whether the stream ended between two messages.
-func (f *frames) Close() error {
+// End is called at the end: a stream may end between two messages only.
+func (f *frames) End(func(name string, data []byte) error) error {
 	if len(f.buf) > 0 {
-		return fmt.Errorf("%w: it ended within a message", errBroken)
+		return io.ErrUnexpectedEOF
 	}
 	return nil
 }

@@ -34,6 +34,9 @@ type Options struct {
 	Now func() time.Time
 }
 
+// streamOp is the last segment of the path for streams.
+const streamOp = "/converse-stream"
+
 // Kind is Amazon Bedrock as a kind of provider. It is safe for concurrent use, and may be
 // that of several Providers.
 type Kind struct {
@@ -52,6 +55,28 @@ func New(o Options) *Kind {
 		o.Now = time.Now
 	}
 	return &Kind{o: o, signer: v4.NewSigner()}
+}
+
+// Factory makes kinds from what a manifest says of them, for package providers/file:
+//
+//	file.Options{Kinds: map[string]file.Factory{"Bedrock": bedrock.Factory(bedrock.Options{Credentials: cfg.Credentials})}}
+//
+// Options there are region and family, and count more than o's.
+func Factory(o Options) func(options map[string]string) (providers.Kind, error) {
+	return func(options map[string]string) (providers.Kind, error) {
+		o := o
+		for name, value := range options {
+			switch name {
+			case "region":
+				o.Region = value
+			case "family":
+				o.Family = value
+			default:
+				return nil, errors.New("there is no option " + strconv.Quote(name) + ": Bedrock has region and family")
+			}
+		}
+		return New(o), nil
+	}
 }
 
 // StaticKeys are credentials that don't change: an access key, its secret, and for
@@ -74,27 +99,27 @@ func (k *Kind) GoString() string { return k.String() }
 func (k *Kind) Check(p *providers.Provider) error {
 	if p.URL == "" {
 		if k.o.Region == "" {
-			return &providers.ConfigError{Provider: p.Name, Field: "region", Reason: "must be there, or a URL that has it"}
+			return errors.New("the region is missing: give Options.Region, or a URL that has it")
 		}
 		p.URL = "https://bedrock-runtime." + k.o.Region + ".amazonaws.com"
 		if strings.HasPrefix(k.o.Region, "cn-") {
 			p.URL += ".cn"
 		}
 	}
-	u, err := url.Parse(p.URL)
-	if err != nil || u.Host == "" {
-		return &providers.ConfigError{Provider: p.Name, Field: "url", Reason: "must be a URL with a host"}
-	}
-	if k.region(u.Hostname()) == "" && k.o.Credentials != nil {
-		return &providers.ConfigError{Provider: p.Name, Field: "region", Reason: "must be there: the URL doesn't have it, and requests are signed for one"}
-	}
-	switch {
+	switch u, err := url.Parse(p.URL); {
+	case err != nil || u.Host == "":
+		return nil // package providers says what a URL must have
+	case k.o.Credentials != nil && k.region(u.Hostname()) == "":
+		return errors.New("the region is missing: give Options.Region; the URL doesn't have it, and requests are signed for one")
 	case k.o.Credentials == nil && p.Credentials == nil:
-		return &providers.ConfigError{Provider: p.Name, Field: "credentials", Reason: "must be there: an API key, or the Kind's AWS credentials"}
+		return errors.New("the credentials are missing: give Options.Credentials of AWS, or an API key as the Provider's Credentials")
 	case k.o.Credentials != nil && p.Credentials != nil:
-		return &providers.ConfigError{Provider: p.Name, Field: "credentials", Reason: "must not be there beside the Kind's: requests carry one or the other"}
+		return errors.New("there are two credentials: Options.Credentials, and the Provider's; a request carries one")
+	case len(p.Paths) > 0:
+		return errors.New("there are Paths: Bedrock serves models only")
+	default:
+		return nil
 	}
-	return nil
 }
 
 // region is the one that requests to a host are signed for; "" for unknown.
@@ -114,19 +139,17 @@ func (k *Kind) region(host string) string {
 // APIs are none: everything is translated.
 func (k *Kind) APIs(*providers.Provider) []prompt.API { return nil }
 
-// Codec returns Converse. Its bodies stand for those of chat.
-func (k *Kind) Codec() (dialect.Service, prompt.API) {
-	return converse{family: k.o.Family}, prompt.Chat
-}
+// Codec returns Converse, which is none of the APIs that clients speak.
+func (k *Kind) Codec() (dialect.Service, prompt.API) { return converse{family: k.o.Family}, 0 }
 
 // Endpoint is /model/ID/converse, or converse-stream.
 func (k *Kind) Endpoint(base *url.URL, t *providers.Target) (*url.URL, error) {
-	if t.API != prompt.Chat || t.Upstream == "" {
+	if t.API != 0 || t.Path != "" || t.Upstream == "" {
 		return nil, errors.New("bedrock: only models are served, by translation to Converse")
 	}
 	op := "/converse"
 	if t.Stream {
-		op = "/converse-stream"
+		op = streamOp
 	}
 	u := *base
 	prefix := strings.TrimSuffix(u.EscapedPath(), "/") + "/model/"
@@ -162,7 +185,7 @@ func (k *Kind) Failure(status int, h http.Header, body []byte) *dialect.Failure 
 // Quota reads Retry-After: Bedrock says no more of an account's limits.
 func (k *Kind) Quota(h http.Header, now time.Time, q *providers.Quota) {
 	v := h.Get("Retry-After")
-	if seconds, err := strconv.ParseInt(v, 10, 32); err == nil && seconds >= 0 {
+	if seconds, err := strconv.ParseUint(v, 10, 16); err == nil { // hours at most
 		q.RetryAfter, q.Told = time.Duration(seconds)*time.Second, true
 		return
 	}
@@ -171,5 +194,5 @@ func (k *Kind) Quota(h http.Header, now time.Time, q *providers.Quota) {
 	}
 }
 
-// Frames returns what takes an event stream apart.
-func (k *Kind) Frames() providers.Frames { return newFrames() }
+// Framing returns what takes an event stream apart.
+func (k *Kind) Framing() dialect.Framing { return newFrames() }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/kvsteer/kvsteer/providers"
 )
@@ -16,6 +17,10 @@ const service = "bedrock"
 
 // Authorize puts an API key on the request, or signs it.
 func (k *Kind) Authorize(ctx context.Context, r *http.Request, body []byte, c providers.Credential) error {
+	r.Header.Set("Accept", "application/json")
+	if strings.HasSuffix(r.URL.Path, streamOp) {
+		r.Header.Set("Accept", "application/vnd.amazon.eventstream")
+	}
 	if k.o.Credentials == nil {
 		key := c.Reveal()
 		if key == "" {

@@ -1,0 +1,9 @@
+package bedrock
+
+import (
+	"testing"
+
+	"github.com/kvsteer/kvsteer/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
