@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/kvsteer/kvsteer/internal/dialect"
+	"github.com/kvsteer/kvsteer/internal/jsonscan"
 )
 
 // NewStreamDecoder reads the events of ConverseStream.
@@ -19,7 +20,7 @@ type streamDecoder struct {
 	begun, finished bool
 	// open is the block that is open, at index.
 	open  bool
-	index int
+	index int64
 	kind  dialect.PartKind
 }
 
@@ -35,8 +36,8 @@ func (d *streamDecoder) Decode(name string, data []byte, emit func(*dialect.Even
 		emit(&dialect.Event{Kind: dialect.Keep})
 		return nil
 	}
-	var ev wireEvent
-	if err := json.Unmarshal(data, &ev); err != nil {
+	ev, err := jsonscan.ParseValue(data, 0)
+	if err != nil || ev.Kind() != jsonscan.KindObject {
 		return &dialect.BodyError{Field: name, Reason: "is an event that can't be read"}
 	}
 	if !d.begun {
@@ -45,26 +46,43 @@ func (d *streamDecoder) Decode(name string, data []byte, emit func(*dialect.Even
 	}
 	switch name {
 	case "contentBlockStart":
-		d.start(&ev, emit)
+		d.start(ev, emit)
 	case "contentBlockDelta":
-		return d.delta(&ev, emit)
+		return d.delta(ev, emit)
 	case "contentBlockStop":
-		if d.open && d.index == ev.Index {
+		if d.open && d.index == indexOf(ev) {
 			d.close(emit)
 		}
 	case "messageStop":
 		d.close(emit)
 		d.finished = true
-		emit(&dialect.Event{Kind: dialect.Finish, Stop: stopOf(ev.StopReason)})
+		reason, _ := ev.Get("stopReason").Str()
+		emit(&dialect.Event{Kind: dialect.Finish, Stop: stopOf(reason)})
 	case "metadata":
-		if u := usageOf(ev.Usage); u.Known {
-			emit(&dialect.Event{Kind: dialect.Tally, Usage: u})
-		}
-		if d.finished {
-			emit(&dialect.Event{Kind: dialect.End})
-		}
+		d.metadata(ev, emit)
+	default:
 	}
 	return nil
+}
+
+// metadata are the last event.
+func (d *streamDecoder) metadata(ev jsonscan.Value, emit func(*dialect.Event)) {
+	var u *wireUsage
+	if raw := ev.Get("usage"); raw.Exists() {
+		_ = json.Unmarshal(raw.Raw(), &u) // of an odd form: not known
+	}
+	if u := usageOf(u); u.Known {
+		emit(&dialect.Event{Kind: dialect.Tally, Usage: u})
+	}
+	if d.finished {
+		emit(&dialect.Event{Kind: dialect.End})
+	}
+}
+
+// indexOf is the number of an event's block; 0 is left out by some encoders.
+func indexOf(ev jsonscan.Value) int64 {
+	n, _ := ev.Get("contentBlockIndex").Int()
+	return n
 }
 
 // BodyEnd ends a stream without metadata.
@@ -81,7 +99,7 @@ func (d *streamDecoder) close(emit func(*dialect.Event)) {
 	}
 }
 
-func (d *streamDecoder) begin(index int, p dialect.Part, emit func(*dialect.Event)) {
+func (d *streamDecoder) begin(index int64, p dialect.Part, emit func(*dialect.Event)) {
 	d.close(emit)
 	d.open, d.index, d.kind = true, index, p.Kind
 	emit(&dialect.Event{Kind: dialect.PartBegin, Part: p})
@@ -89,36 +107,41 @@ func (d *streamDecoder) begin(index int, p dialect.Part, emit func(*dialect.Even
 
 // start begins a block. Only calls of tools are announced; others begin with their first
 // delta.
-func (d *streamDecoder) start(ev *wireEvent, emit func(*dialect.Event)) {
+func (d *streamDecoder) start(ev jsonscan.Value, emit func(*dialect.Event)) {
 	d.close(emit)
-	if ev.Start != nil && ev.Start.ToolUse != nil {
-		d.begin(ev.Index, dialect.Part{Kind: dialect.ToolCall, ID: ev.Start.ToolUse.ID, Name: ev.Start.ToolUse.Name}, emit)
+	call := ev.Get("start").Get("toolUse")
+	if !call.Exists() {
+		return
 	}
+	p := dialect.Part{Kind: dialect.ToolCall}
+	p.ID, _ = call.Get("toolUseId").Str()
+	p.Name, _ = call.Get("name").Str()
+	d.begin(indexOf(ev), p, emit)
 }
 
-func (d *streamDecoder) delta(ev *wireEvent, emit func(*dialect.Event)) error {
-	if ev.Delta == nil {
-		return nil
-	}
+func (d *streamDecoder) delta(ev jsonscan.Value, emit func(*dialect.Event)) error {
+	delta := ev.Get("delta")
 	out := dialect.Event{Kind: dialect.Delta}
 	part := dialect.Part{Kind: dialect.Text}
-	switch {
-	case ev.Delta.ToolUse != nil:
-		part.Kind, out.Text = dialect.ToolCall, ev.Delta.ToolUse.Input
-	case ev.Delta.Reasoning != nil:
-		part.Kind, part.Redacted = dialect.Reasoning, ev.Delta.Reasoning.Redacted
-		out.Text, out.Signature = ev.Delta.Reasoning.Text, ev.Delta.Reasoning.Signature
-	default:
-		out.Text = ev.Delta.Text
+	if text := delta.Get("text"); text.Exists() {
+		out.Text, _ = text.Str()
+	} else if call := delta.Get("toolUse"); call.Exists() {
+		part.Kind = dialect.ToolCall
+		out.Text, _ = call.Get("input").Str()
+	} else if thought := delta.Get("reasoningContent"); thought.Exists() {
+		part.Kind = dialect.Reasoning
+		part.Redacted, _ = thought.Get("redactedContent").Str()
+		out.Text, _ = thought.Get("text").Str()
+		out.Signature, _ = thought.Get("signature").Str()
 	}
 	if out.Text == "" && out.Signature == "" && part.Redacted == "" {
-		return nil
+		return nil // also citations and what is new: no other API has them
 	}
-	if !d.open || d.index != ev.Index {
+	if index := indexOf(ev); !d.open || d.index != index {
 		if part.Kind == dialect.ToolCall {
 			return &dialect.BodyError{Field: "contentBlockDelta", Reason: "belongs to a call that has not begun"}
 		}
-		d.begin(ev.Index, part, emit)
+		d.begin(index, part, emit)
 	}
 	if d.kind != part.Kind {
 		return &dialect.BodyError{Field: "contentBlockDelta", Reason: "is of another kind than its block"}

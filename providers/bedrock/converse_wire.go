@@ -129,24 +129,4 @@ type (
 		CacheRead  *int64 `json:"cacheReadInputTokens"`
 		CacheWrite *int64 `json:"cacheWriteInputTokens"`
 	}
-	// wireEvent is the data of any event of a stream.
-	wireEvent struct {
-		Index int `json:"contentBlockIndex"`
-		Start *struct {
-			ToolUse *wireToolUse `json:"toolUse"`
-		} `json:"start"`
-		Delta *struct {
-			Text    string `json:"text"`
-			ToolUse *struct {
-				Input string `json:"input"`
-			} `json:"toolUse"`
-			Reasoning *struct {
-				Text      string `json:"text"`
-				Signature string `json:"signature"`
-				Redacted  string `json:"redactedContent"`
-			} `json:"reasoningContent"`
-		} `json:"delta"`
-		StopReason string     `json:"stopReason"`
-		Usage      *wireUsage `json:"usage"`
-	}
 )

@@ -25,6 +25,13 @@ func full() *bedrocktest.Answer {
 	}
 }
 
+// short is full in fewer events.
+func short() *bedrocktest.Answer {
+	a := full()
+	a.Piece = 10
+	return a
+}
+
 func exchange(t testing.TB, c dialect.Client, body string) *dialect.Exchange {
 	t.Helper()
 	x, err := dialect.NewExchange(c, converse{}, []byte(body), dialect.Options{Model: claude, ID: "gen", Created: 1})
@@ -55,7 +62,7 @@ func translate(t testing.TB, x *dialect.Exchange, stream []byte, cuts ...int) (o
 }
 
 func TestStreamsInAnySplit(t *testing.T) {
-	stream := full().Stream()
+	stream := short().Stream()
 	for c, body := range clients() {
 		x := exchange(t, c, body)
 		whole, err := translate(t, x, stream)
@@ -103,7 +110,7 @@ func TestStreamIsTheEvents(t *testing.T) {
 
 func TestBrokenStreams(t *testing.T) {
 	x := exchange(t, dialect.Chat(), clients()[dialect.Chat()])
-	stream := full().Stream()
+	stream := short().Stream()
 	for i := range stream { // a byte that fell over anywhere is noticed: nothing is checked twice
 		bad := bytes.Clone(stream)
 		bad[i] ^= 0x20
