@@ -3,7 +3,6 @@ package bedrock
 import (
 	"encoding/json"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -22,10 +21,15 @@ const (
 	openai    family = "openai"
 )
 
-// families are those whose names ids begin with, behind a region's.
-var families = []family{
-	anthropic, amazon, cohere, mistral, openai,
-	"ai21", "deepseek", "google", "meta", "minimax", "moonshot", "moonshotai", "nvidia", "qwen", "stability", "writer", "zai",
+// isFamily reports whether ids begin with the name, behind a region's.
+func isFamily(name string) bool {
+	switch family(name) {
+	case anthropic, amazon, cohere, mistral, openai,
+		"ai21", "deepseek", "google", "meta", "minimax", "moonshot", "moonshotai", "nvidia", "qwen", "stability", "writer", "zai":
+		return true
+	default:
+		return false
+	}
 }
 
 // familyOf reads a model's id, the id of an inference profile, or an ARN with one of them.
@@ -38,7 +42,7 @@ func familyOf(model, stated string) family {
 	}
 	first, rest, _ := strings.Cut(model, ".")
 	for _, name := range []string{first, strings.SplitN(rest, ".", 2)[0]} {
-		if slices.Contains(families, family(name)) {
+		if isFamily(name) {
 			return family(name)
 		}
 	}

@@ -10,38 +10,98 @@ import (
 	"github.com/kvsteer/kvsteer/internal/dialect"
 )
 
-// The formats that the service takes, by media type.
-var (
-	imageFormats = map[string]string{
-		"image/png": "png", "image/jpeg": "jpeg", "image/jpg": "jpeg", "image/gif": "gif", "image/webp": "webp",
+// The formats that the service takes, by media type; "" for others.
+
+func imageFormat(media string) string {
+	switch media {
+	case "image/png", "image/jpeg", "image/gif", "image/webp":
+		return strings.TrimPrefix(media, "image/")
+	case "image/jpg":
+		return "jpeg"
+	default:
+		return ""
 	}
-	documentFormats = map[string]string{
-		"application/pdf": "pdf", "text/csv": "csv", "text/html": "html", "text/plain": "txt", "text/markdown": "md",
-		"application/msword":       "doc",
-		"application/vnd.ms-excel": "xls",
-		"application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
-		"application/vnd.openxmlformats-officedocument.spreadsheetml.sheet":       "xlsx",
+}
+
+func documentFormat(media string) string {
+	switch media {
+	case "application/pdf":
+		return "pdf"
+	case "text/csv", "text/html":
+		return strings.TrimPrefix(media, "text/")
+	case "text/plain":
+		return "txt"
+	case "text/markdown":
+		return "md"
+	case "application/msword":
+		return "doc"
+	case "application/vnd.ms-excel":
+		return "xls"
+	case "application/vnd.openxmlformats-officedocument.wordprocessingml.document":
+		return "docx"
+	case "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet":
+		return "xlsx"
+	default:
+		return ""
 	}
-	audioFormats = map[string]string{
-		"audio/wav": "wav", "audio/x-wav": "wav", "audio/mp3": "mp3", "audio/mpeg": "mp3", "audio/aac": "aac",
-		"audio/flac": "flac", "audio/ogg": "ogg", "audio/opus": "opus", "audio/webm": "webm", "audio/m4a": "m4a",
-		"audio/mp4": "mp4", "audio/pcm16": "pcm", "audio/pcm": "pcm",
+}
+
+func audioFormat(media string) string {
+	switch media {
+	case "audio/wav", "audio/mp3", "audio/aac", "audio/flac", "audio/ogg", "audio/opus", "audio/webm", "audio/m4a", "audio/mp4", "audio/pcm":
+		return strings.TrimPrefix(media, "audio/")
+	case "audio/x-wav":
+		return "wav"
+	case "audio/mpeg":
+		return "mp3"
+	case "audio/pcm16": // as OpenAI calls it
+		return "pcm"
+	default:
+		return ""
 	}
-)
+}
+
+// mediaOf is the media type that a name's extension stands for; "" for unknown.
+func mediaOf(name string) string {
+	switch ext := strings.TrimPrefix(strings.ToLower(path.Ext(name)), "."); ext {
+	case "png", "jpeg", "jpg", "gif", "webp":
+		return "image/" + ext
+	case "csv", "html":
+		return "text/" + ext
+	case "htm":
+		return "text/html"
+	case "txt":
+		return "text/plain"
+	case "md":
+		return "text/markdown"
+	case "pdf":
+		return "application/pdf"
+	case "doc":
+		return "application/msword"
+	case "xls":
+		return "application/vnd.ms-excel"
+	case "docx":
+		return "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+	case "xlsx":
+		return "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+	default:
+		return ""
+	}
+}
 
 func (w *writer) image(field string, p *dialect.Part) *wireMedia {
 	if d := p.Media.Detail; d != "" && d != "auto" {
 		w.warn(field, "the service looks at images as closely as it likes")
 	}
-	return w.media(field, p, imageFormats, "images must be png, jpeg, gif or webp")
+	return w.media(field, p, imageFormat, "images must be png, jpeg, gif or webp")
 }
 
 func (w *writer) audio(field string, p *dialect.Part) *wireMedia {
-	return w.media(field, p, audioFormats, "the service doesn't take audio of this format")
+	return w.media(field, p, audioFormat, "the service doesn't take audio of this format")
 }
 
 func (w *writer) document(field string, p *dialect.Part) *wireMedia {
-	m := w.media(field, p, documentFormats, "documents must be pdf, csv, doc, docx, xls, xlsx, html, txt or md")
+	m := w.media(field, p, documentFormat, "documents must be pdf, csv, doc, docx, xls, xlsx, html, txt or md")
 	if m == nil {
 		return nil
 	}
@@ -51,16 +111,16 @@ func (w *writer) document(field string, p *dialect.Part) *wireMedia {
 
 // media is a block with content of its own, or in S3. Other URLs the service doesn't fetch,
 // and a gateway that did would be a way into its network.
-func (w *writer) media(field string, p *dialect.Part, formats map[string]string, reason string) *wireMedia {
+func (w *writer) media(field string, p *dialect.Part, format func(media string) string, reason string) *wireMedia {
 	kind, _, _ := strings.Cut(strings.ToLower(p.Media.Type), ";")
-	format := formats[strings.TrimSpace(kind)]
-	if format == "" && kind == "" { // by its name, then
-		format = formatOf(formats, p.Name)
-		if format == "" {
-			format = formatOf(formats, p.Media.URL)
-		}
+	kind = strings.TrimSpace(kind)
+	if kind == "" { // by its name, then
+		kind = mediaOf(p.Name)
 	}
-	m := &wireMedia{Format: format}
+	if kind == "" {
+		kind = mediaOf(p.Media.URL)
+	}
+	m := &wireMedia{Format: format(kind)}
 	switch {
 	case p.Media.URL == "":
 		if _, err := base64.StdEncoding.DecodeString(p.Media.Data); err != nil {
@@ -72,29 +132,10 @@ func (w *writer) media(field string, p *dialect.Part, formats map[string]string,
 	default:
 		w.refuse(field, "the service doesn't fetch URLs but s3; send the content itself")
 	}
-	if format == "" {
+	if m.Format == "" {
 		w.refuse(field, reason)
 	}
 	return m
-}
-
-// formatOf goes by the extension of a name.
-func formatOf(formats map[string]string, name string) string {
-	ext := strings.TrimPrefix(strings.ToLower(path.Ext(name)), ".")
-	switch ext {
-	case "":
-		return ""
-	case "jpg":
-		ext = "jpeg"
-	case "htm":
-		ext = "html"
-	}
-	for _, f := range formats {
-		if f == ext {
-			return f
-		}
-	}
-	return ""
 }
 
 // documentName is a name in the letters that the service takes, and each once: letters,

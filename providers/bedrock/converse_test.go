@@ -198,7 +198,8 @@ func TestDecodeAnswer(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, &dialect.Answer{
 		Parts: []dialect.Part{
-			{Kind: dialect.Reasoning, Redacted: "cmVk"}, {Kind: dialect.Text, Text: "quoted"},
+			{Kind: dialect.Reasoning, Redacted: "cmVk"},
+			{Kind: dialect.Text, Text: "quoted"},
 			{Kind: dialect.ToolCall, ID: "t", Name: "f", Text: `{"n":9007199254740993}`},
 		},
 		Stop: dialect.StopLength, Usage: dialect.Usage{Known: true, Input: 1, Output: 2},

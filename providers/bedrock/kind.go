@@ -106,10 +106,12 @@ func (k *Kind) Check(p *providers.Provider) error {
 			p.URL += ".cn"
 		}
 	}
-	switch u, err := url.Parse(p.URL); {
-	case err != nil || u.Host == "":
-		return nil // package providers says what a URL must have
-	case k.o.Credentials != nil && k.region(u.Hostname()) == "":
+	host := "" // package providers says what a URL must have
+	if u, err := url.Parse(p.URL); err == nil {
+		host = u.Hostname()
+	}
+	switch {
+	case k.o.Credentials != nil && host != "" && k.region(host) == "":
 		return errors.New("the region is missing: give Options.Region; the URL doesn't have it, and requests are signed for one")
 	case k.o.Credentials == nil && p.Credentials == nil:
 		return errors.New("the credentials are missing: give Options.Credentials of AWS, or an API key as the Provider's Credentials")

@@ -63,7 +63,7 @@ func ask(t *testing.T, o *providers.Offer, api prompt.API, body string) result {
 		return result{err: err}
 	}
 	text, err := io.ReadAll(resp.Body)
-	assert.NoError(t, resp.Body.Close())
+	require.NoError(t, resp.Body.Close())
 	return result{resp, string(text), err}
 }
 
@@ -279,10 +279,10 @@ func TestCheck(t *testing.T) {
 		p := c.p
 		err := New(c.o).Check(&p)
 		if c.fail != "" {
-			assert.ErrorContains(t, err, c.fail, name)
+			require.ErrorContains(t, err, c.fail, name)
 			continue
 		}
-		assert.NoError(t, err, name)
+		require.NoError(t, err, name)
 		if c.url != "" {
 			assert.Equal(t, c.url, p.URL, name)
 		}
@@ -290,13 +290,13 @@ func TestCheck(t *testing.T) {
 }
 
 func TestFactory(t *testing.T) {
-	make := Factory(Options{Region: "eu-west-1", Credentials: StaticKeys("a", "b", "")})
-	k, err := make(map[string]string{"region": "us-east-1", "family": "anthropic"})
+	factory := Factory(Options{Region: "eu-west-1", Credentials: StaticKeys("a", "b", "")})
+	k, err := factory(map[string]string{"region": "us-east-1", "family": "anthropic"})
 	require.NoError(t, err)
 	assert.Equal(t, "us-east-1", k.(*Kind).o.Region)
-	k, err = make(nil)
+	k, err = factory(nil)
 	require.NoError(t, err)
 	assert.Equal(t, "eu-west-1", k.(*Kind).o.Region, "one call leaves nothing for the next")
-	_, err = make(map[string]string{"regoin": "x"})
+	_, err = factory(map[string]string{"regoin": "x"})
 	require.ErrorContains(t, err, "regoin")
 }

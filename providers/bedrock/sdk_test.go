@@ -82,17 +82,20 @@ func TestOfficialClientTalksToTheFake(t *testing.T) {
 
 	stream, err := c.ConverseStream(t.Context(), &bedrockruntime.ConverseStreamInput{ModelId: aws.String("m"), Messages: sdkMessages("a"), ToolConfig: tools})
 	require.NoError(t, err)
-	var text, input, thought string
+	var text, thought string
+	var inputs []string
 	var stop types.StopReason
 	usage := false
 	for ev := range stream.GetStream().Events() {
 		switch ev := ev.(type) {
+		case *types.ConverseStreamOutputMemberContentBlockStart:
+			inputs = append(inputs, "")
 		case *types.ConverseStreamOutputMemberContentBlockDelta:
 			switch d := ev.Value.Delta.(type) {
 			case *types.ContentBlockDeltaMemberText:
 				text += d.Value
 			case *types.ContentBlockDeltaMemberToolUse:
-				input += *d.Value.Input
+				inputs[len(inputs)-1] += *d.Value.Input
 			case *types.ContentBlockDeltaMemberReasoningContent:
 				if r, ok := d.Value.(*types.ReasoningContentBlockDeltaMemberText); ok {
 					thought += r.Value
@@ -107,7 +110,7 @@ func TestOfficialClientTalksToTheFake(t *testing.T) {
 	require.NoError(t, stream.GetStream().Err())
 	require.NoError(t, stream.GetStream().Close())
 	assert.Equal(t, "One moment.", text)
-	assert.Equal(t, `{"at":"Hé"}{}`, input)
+	assert.Equal(t, []string{`{"at":"Hé"}`, `{}`}, inputs)
 	assert.Equal(t, "I look it up.", thought)
 	assert.Equal(t, types.StopReasonToolUse, stop)
 	assert.True(t, usage)
@@ -126,7 +129,7 @@ func TestOfficialClientMeetsTheFakesErrors(t *testing.T) {
 	s.Add(bedrocktest.Answer{Text: "abc", After: 2, Fails: &bedrocktest.Error{Type: "modelStreamErrorException", Message: "broken"}})
 	stream, err := c.ConverseStream(t.Context(), &bedrockruntime.ConverseStreamInput{ModelId: aws.String("m"), Messages: sdkMessages("a")})
 	require.NoError(t, err)
-	for range stream.GetStream().Events() { //nolint:revive // drained
+	for range stream.GetStream().Events() {
 	}
 	var failed *types.ModelStreamErrorException
 	require.ErrorAs(t, stream.GetStream().Err(), &failed)

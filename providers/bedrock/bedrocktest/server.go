@@ -198,19 +198,25 @@ func invalid(format string, args ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Type: "ValidationException", Message: fmt.Sprintf(format, args...)}
 }
 
+// block is an object of which not all is read.
+type block = map[string]json.RawMessage
+
 // check refuses what the service would.
 func check(body []byte) *Error {
 	var in struct {
 		Messages []struct {
-			Role    string
-			Content []map[string]json.RawMessage
-		}
-		System                       []map[string]json.RawMessage
-		InferenceConfig              map[string]json.RawMessage
-		ToolConfig                   *struct{ Tools []map[string]json.RawMessage }
-		OutputConfig                 map[string]json.RawMessage
-		ServiceTier                  map[string]json.RawMessage
-		AdditionalModelRequestFields json.RawMessage
+			Role    string  `json:"role"`
+			Content []block `json:"content"`
+		} `json:"messages"`
+		System          []block `json:"system"`
+		InferenceConfig block   `json:"inferenceConfig"`
+		ToolConfig      *struct {
+			Tools      []block `json:"tools"`
+			ToolChoice block   `json:"toolChoice"`
+		} `json:"toolConfig"`
+		OutputConfig block           `json:"outputConfig"`
+		ServiceTier  block           `json:"serviceTier"`
+		Additional   json.RawMessage `json:"additionalModelRequestFields"`
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
@@ -253,7 +259,7 @@ func check(body []byte) *Error {
 	return nil
 }
 
-func checkBlock(b map[string]json.RawMessage, at string) *Error {
+func checkBlock(b block, at string) *Error {
 	if len(b) != 1 {
 		return invalid("The ContentBlock object at %s must set one of its members.", at)
 	}
@@ -265,9 +271,9 @@ func checkBlock(b map[string]json.RawMessage, at string) *Error {
 	}
 	if raw := b["toolUse"]; raw != nil {
 		var call struct {
-			ToolUseID string
-			Name      string
-			Input     map[string]json.RawMessage
+			ToolUseID string `json:"toolUseId"`
+			Name      string `json:"name"`
+			Input     block  `json:"input"`
 		}
 		if json.Unmarshal(raw, &call) != nil || call.ToolUseID == "" || call.Name == "" || call.Input == nil {
 			return invalid("The toolUse block at %s is malformed.", at)

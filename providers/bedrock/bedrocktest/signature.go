@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -28,11 +29,9 @@ func (s *Server) authorized(r *http.Request, body []byte) *Error {
 	if err != nil {
 		return &Error{Status: http.StatusForbidden, Type: "IncompleteSignatureException", Message: "the date is missing"}
 	}
-	again, err := http.NewRequestWithContext(r.Context(), r.Method, "http://"+r.Host+r.URL.RequestURI(), http.NoBody)
-	if err != nil {
-		return &Error{Status: http.StatusBadRequest, Type: "ValidationException", Message: "the path is malformed"}
-	}
-	again.Host = r.Host
+	again := &http.Request{Method: r.Method, URL: &url.URL{
+		Scheme: "http", Host: r.Host, Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: r.URL.RawQuery,
+	}, Host: r.Host, Header: http.Header{}}
 	for name := range strings.SplitSeq(signed, ";") {
 		switch name {
 		case "host":
