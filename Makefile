@@ -137,6 +137,14 @@ e2e-tokenizer: ## Compare N texts per tokenizer of six real families with the Ru
 e2e-caddy: ## Put a real Caddy, built from integrations/caddy, in front of three fake engines and reload, kill and flood it
 	cd integrations/caddy && $(GO) test -tags e2e -count 1 -v -timeout 40m -run TestE2E ./...
 
+.PHONY: e2e-prometheus
+e2e-prometheus: ## Check alerts and dashboard with promtool, and on a real Prometheus that scrapes a running router (Debian's package)
+	cd integrations/prometheus && $(GO) test -tags e2e -count 1 -v -timeout 20m -run TestE2E .
+
+.PHONY: e2e-console
+e2e-console: ## Look at the console of package debug with a real Chromium (installed on first use) and axe-core, under load
+	cd internal/e2e/console && ./fetch.sh && $(GO) test -tags e2e -count 1 -v -timeout 30m .
+
 # ---- check
 
 .PHONY: vet

@@ -3,6 +3,7 @@ package prometheus
 import (
 	prom "github.com/prometheus/client_golang/prometheus"
 
+	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 )
@@ -141,6 +142,9 @@ func (m *Metrics) newRequests() *requests {
 			"Selections that their owner forgot to end: a bug in the gateway.").WithLabelValues(),
 		mismatch: newLazily(m.counter("kvsteer_prompt_mismatches_total",
 			"Answered requests whose prompt the engine took for other tokens, by where the router had them from.", "source")),
+	}
+	for c := kvsteer.CodeBadRequest; c <= kvsteer.CodeUnavailable; c++ {
+		q.rejected.of(c.String()) // so that the first of a kind is an increase, too
 	}
 	selecting := m.histogram(native, "kvsteer_select_seconds",
 		"Time that decisions took, waiting for a worker excluded, by where the prompt's tokens came from.", selectBuckets, "source")

@@ -101,6 +101,9 @@ var kinds = []struct{ begins, reason string }{
 
 func (r *reasons) newReasons(v *prom.CounterVec) {
 	r.kinds, r.known = newLazily(v), map[string]degradation{}
+	for _, k := range kinds {
+		r.kinds.of(k.reason)
+	}
 }
 
 func (m *Metrics) degraded(text string) {
