@@ -183,14 +183,21 @@ type step struct {
 }
 
 // advance forgets what is of an earlier period. Time that goes back changes nothing.
-func (s *spending) advance(p *period, now time.Time) {
+func (s *spending) advance(p *period, now time.Time) { s.keepFrom(p.oldest(now)) }
+
+// oldest is from when on what was spent counts now, in nanoseconds of Unix.
+func (p *period) oldest(now time.Time) int64 {
 	start := p.start(now)
-	oldest := start
 	if p.Window > 0 {
-		oldest = start.Add(-p.Window)
+		start = start.Add(-p.Window)
 	}
+	return start.UnixNano()
+}
+
+// keepFrom forgets what was spent before.
+func (s *spending) keepFrom(oldest int64) {
 	keep := 0
-	for keep < len(s.steps) && s.steps[keep].start < oldest.UnixNano() {
+	for keep < len(s.steps) && s.steps[keep].start < oldest {
 		keep++
 	}
 	if keep > 0 {

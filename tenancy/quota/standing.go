@@ -1,7 +1,5 @@
 package quota
 
-import "time"
-
 // BudgetUse says how far one of the budgets of a rule is used up.
 type BudgetUse struct {
 	// Rule is its name.
@@ -30,14 +28,20 @@ func (l *Limiter) Budgets() []BudgetUse {
 	if len(out) == 0 {
 		return nil
 	}
-	now := l.opts.Now()
+	// A rule's period is the same for all: finding out when it began takes longer than the rest.
+	now, oldest := l.opts.Now(), make([]int64, len(out))
+	for _, r := range set.rules {
+		if k, ok := at[r.id]; ok {
+			oldest[k] = r.period.oldest(now)
+		}
+	}
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.RLock()
 		for _, e := range s.entries {
 			if k, ok := at[e.id]; ok {
 				e.mu.Lock()
-				out[k].take(e, now)
+				out[k].take(e, oldest[k])
 				e.mu.Unlock()
 			}
 		}
@@ -47,12 +51,12 @@ func (l *Limiter) Budgets() []BudgetUse {
 }
 
 // take adds what e has spent. Its mutex is held.
-func (u *BudgetUse) take(e *entry, now time.Time) {
+func (u *BudgetUse) take(e *entry, oldest int64) {
 	s, p := e.budget, &e.rule.period
 	if s == nil || e.running == forgotten {
 		return
 	}
-	s.advance(p, now)
+	s.keepFrom(oldest)
 	sum := s.spent().plus(s.reserved)
 	if sum == (amount{}) {
 		return

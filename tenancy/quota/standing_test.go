@@ -1,6 +1,7 @@
 package quota_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -43,4 +44,22 @@ func TestBudgetsStand(t *testing.T) {
 	require.True(t, under.Refund())
 	clock.set(time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC))
 	require.Equal(t, []quota.BudgetUse{{Rule: "money"}, {Rule: "tokens"}}, l.Budgets(), "a new day")
+}
+
+// A reader of metrics looks at all who have a budget.
+func BenchmarkBudgets(b *testing.B) {
+	l, err := quota.New(quota.Options{
+		Rules: []quota.Rule{{Name: "b", Scope: quota.PerTenant, Budget: quota.Budget{Money: 1 << 40, Period: quota.Month}}},
+	})
+	require.NoError(b, err)
+	const tenants = 10_000
+	for i := range tenants {
+		var r quota.Reservation
+		require.NoError(b, l.Reserve(&quota.Demand{Tenant: strconv.Itoa(i), Cost: 1}, &r))
+		require.True(b, r.Settle(quota.Used{Cost: 1}))
+	}
+	for b.Loop() {
+		require.Equal(b, tenants, l.Budgets()[0].Holders)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/tenants, "ns/tenant")
 }
