@@ -28,7 +28,7 @@ check by check what works, what doesn't, and what to do about it. docs/doctor.md
 explains each check.
 
 It exits with 0 if there is no fault, with 1 if there is one, with 2 if it could
-not look at all. Warnings are no faults. Without -probe it costs the engines
+not look at all. Warnings are no faults, unless with -strict. Without -probe it costs the engines
 nothing but a few questions.
 `
 
@@ -53,6 +53,7 @@ func runDoctor(ctx context.Context, args []string, stdout, stderr io.Writer) int
 	flags.BoolVar(&o.Probe, "probe", false, "send each worker one short request, twice")
 	flags.DurationVar(&o.Timeout, "timeout", doctor.DefaultTimeout, "time for everything together")
 	keyFile := flags.String("key", "", "`FILE` with the engines' API key, sent as a bearer token")
+	strict := flags.Bool("strict", false, "exit with 1 for warnings, too")
 	asJSON := flags.Bool("json", false, "print JSON instead of text")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -83,7 +84,7 @@ func runDoctor(ctx context.Context, args []string, stdout, stderr io.Writer) int
 	case err != nil:
 		fmt.Fprintf(stderr, "kvsteer doctor: %v\n", err)
 		return exitUsage // it could not look
-	case report.Status == doctor.Fault:
+	case report.Status == doctor.Fault, *strict && report.Status == doctor.Warning:
 		return exitFailed
 	default:
 		return exitOK

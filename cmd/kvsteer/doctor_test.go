@@ -114,6 +114,17 @@ func TestDoctorCannotLook(t *testing.T) {
 	assert.Contains(t, errs, "docs/doctor.md")
 }
 
+// A warning is no fault, unless one says so.
+func TestDoctorStrict(t *testing.T) {
+	t.Parallel()
+	e := fleettest.New(t, fleettest.Config{Speed: math.Inf(1)}) // publishes no events
+	code, out, _ := examine(e.URL())
+	assert.Equal(t, exitOK, code, out)
+	assert.Contains(t, out, "routing is approximate")
+	code, _, _ = examine("-strict", e.URL())
+	assert.Equal(t, exitFailed, code)
+}
+
 func TestDoctorInterrupted(t *testing.T) {
 	t.Parallel()
 	_, fleetFile := fakes(t, 1)

@@ -98,6 +98,7 @@ func TestDoctor(t *testing.T) {
 		assert.Zero(t, d.Counts.Skipped, "everything is looked at")
 		_, summary := d.of("probe")
 		assert.Contains(t, summary, "as predicted")
+		assert.Contains(t, summary, "the engine's token ids are those known here")
 	}
 	d, code := diagnose(t, binary, "-probe", w.url())
 	assert.Zero(t, code)

@@ -137,6 +137,7 @@ func (p *patient) examine(ctx context.Context) {
 		for i := range found {
 			found[i].Check = c.name
 		}
+		found.explained(p.found)
 		p.found = append(p.found, found...)
 	}
 }

@@ -125,7 +125,7 @@ func (p *patient) noEvents() findings {
 			lines[i] = fmt.Sprintf("{events: %q, replay: %q}", ep.Events, ep.Replay)
 		}
 		return warning("none are configured, though the engine publishes them: routing is approximate").
-			advise("Add to the worker in the fleet file: events: [" + strings.Join(lines, ", ") + "]")
+			advise("Add to the worker in the fleet file: events: [" + strings.Join(lines, ", ") + "]").after("ranks")
 	}
 	switch p.engine {
 	case fleet.EngineVLLM:
@@ -187,7 +187,7 @@ func (p *patient) judge(one *stream) findings {
 		"events": st.Events, "malformed": st.Malformed, "unknown": st.Unknown, "blocks": blocks,
 	}
 	if problem := one.follower.Problem(); problem != "" {
-		return fault("%s", shortProblem(problem)).advise(p.connectAdvice(problem)).with(facts)
+		return fault("%s", shortProblem(problem)).advise(p.connectAdvice(problem)).after("health").with(facts)
 	}
 	if st.Trust != kvcache.Exact {
 		return p.inexact(one, st).with(facts)
@@ -262,7 +262,8 @@ func (p *patient) inexact(one *stream, st *follow.Stats) findings {
 	switch st.Reason {
 	case follow.ReasonNoReplay:
 		return warning("no replay address: of an engine that runs already, the cache stays unknown in part").
-			advise("Add replay to the address in the fleet file: the engine's replay_endpoint.")
+			advise("Add replay to the address in the fleet file: the engine's replay_endpoint, which it gets by the same option as " +
+				"its endpoint. vLLM: " + vllmEvents)
 	case follow.ReasonWrapped:
 		return warning("the engine remembers only its latest messages: what was cached before is not known").
 			advise("It mends itself once the engine's cache is reset or the engine restarts. " +
@@ -286,7 +287,7 @@ func (p *patient) inexact(one *stream, st *follow.Stats) findings {
 	case follow.ReasonEvicted, follow.ReasonBudget, follow.ReasonOrphanBound:
 		return ok("connected, replay answers; more blocks than are kept for this look (%s)", why)
 	case follow.ReasonUnanswered, follow.ReasonNotConnected, follow.ReasonStarting, follow.ReasonDisconnected, follow.ReasonGap:
-		return fault("no answer within %v (%s)", 2*p.opts.ask(), why).advise(p.connectAdvice(""))
+		return fault("no answer within %v (%s)", 2*p.opts.ask(), why).advise(p.connectAdvice("")).after("health")
 	case follow.ReasonNone, follow.ReasonStale, follow.ReasonSnapshot, follow.ReasonClosed:
 	default:
 	}

@@ -190,7 +190,8 @@ func checkMetrics(ctx context.Context, p *patient) findings {
 	}
 	facts := Facts{"read": len(wanted), "missing": len(missing)}
 	if len(missing) == len(wanted) {
-		return fault("%s has none of the engine's metrics: %s", page.path, consequence).advise(metricsAdvice(p.engine)).with(facts)
+		return fault("%s has none of the engine's metrics: %s", page.path, consequence).
+			advise(metricsAdvice(p.engine)).after("engine").with(facts)
 	}
 	p.metrics = page
 	if len(missing) > 0 {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/internal/sse"
 	"github.com/kvsteer/kvsteer/internal/usage"
 	"github.com/kvsteer/kvsteer/kvcache"
@@ -45,7 +46,8 @@ type trial struct {
 	usage     usage.Usage
 	reported  bool // usage at all
 	first     time.Duration
-	predicted int // cached tokens, by the index; -1 if nothing is known
+	predicted int      // cached tokens, by the index; -1 if nothing is known
+	ids       []uint32 // of the prompt as the engine has them, nil if it doesn't say
 }
 
 // prober sends the probe to one rank of a worker.
@@ -105,7 +107,7 @@ func (p *prober) run(ctx context.Context) {
 		return
 	}
 	if err != nil {
-		p.add(fault("the first request fails: %v", err).advise(requestAdvice))
+		p.add(fault("the first request fails: %v", err).advise(requestAdvice).after("ranks"))
 		return
 	}
 	delay, heard := p.listen(ctx, published)
@@ -113,26 +115,26 @@ func (p *prober) run(ctx context.Context) {
 		published = p.published()
 		p.compose(ctx)
 		if cold, err = p.try(ctx); err != nil {
-			p.add(fault("the second request fails: %v", err).advise(requestAdvice))
+			p.add(fault("the second request fails: %v", err).advise(requestAdvice).after("ranks"))
 			return
 		}
 		delay, heard = p.listen(ctx, published)
 	}
 	warm, err := p.try(ctx)
 	if err != nil {
-		p.add(fault("the second request fails: %v", err).advise(requestAdvice))
+		p.add(fault("the second request fails: %v", err).advise(requestAdvice).after("ranks"))
 		return
 	}
+	same := p.judgePrompt(&warm)
 	p.judgeUsage(&warm)
-	if heard || !p.connected() { // else nothing could be predicted, and judgeEvents says why
-		p.judgePrediction(&cold, &warm)
+	if same { // else its events are of another prompt
+		if heard || !p.connected() { // else nothing could be predicted, and judgeEvents says why
+			p.judgePrediction(&cold, &warm)
+		}
+		p.judgeEvents(ctx, delay, heard, published)
 	}
-	p.judgeEvents(ctx, delay, heard)
 	p.judgeMetrics(ctx, counted)
-	if cold.first > slow {
-		p.add(warning("the first token took %s", show(cold.first)).
-			advise("The engine is loaded, or slow: see its own metrics."))
-	}
+	p.judgeSpeed(&cold)
 	p.summarise(&cold, &warm, delay)
 }
 
@@ -172,6 +174,10 @@ func (p *prober) compose(ctx context.Context) {
 	p.enc, _ = p.encoder.Encode(ctx, &prompt.Request{ // the body is well-formed
 		API: p.api, Model: p.model, Body: p.body, Engine: p.promptEngine(),
 	})
+	if p.engine == fleet.EngineVLLM { // others refuse what they don't know
+		request["return_token_ids"] = true
+		p.body, _ = json.Marshal(request)
+	}
 }
 
 // nonce is a word that no earlier prompt had.
@@ -238,7 +244,7 @@ func (p *prober) try(ctx context.Context) (trial, error) {
 	case resp.StatusCode/100 != 2:
 		return t, fmt.Errorf("status %d", resp.StatusCode)
 	}
-	var reader usage.Reader
+	reader := usage.Reader{WantIDs: true}
 	failed, ended := false, false
 	take := func(e sse.Event) {
 		ended = ended || e.Done()
@@ -252,6 +258,7 @@ func (p *prober) try(ctx context.Context) (trial, error) {
 		return t, fmt.Errorf("the answer breaks off: %w", brief(ctx, err))
 	}
 	t.usage, t.reported = reader.Usage()
+	t.ids = reader.PromptIDs()
 	switch {
 	case failed:
 		return t, errors.New("the answer is an error")

@@ -1,6 +1,9 @@
 package doctor
 
 import (
+	"bytes"
+	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -9,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvsteer/kvsteer/fleet"
@@ -67,6 +71,16 @@ func dated(by time.Duration) meddler {
 	}
 }
 
+// hideIDs has the engine not show the ids of prompts, as versions before that did.
+func hideIDs(_ http.ResponseWriter, r *http.Request) bool {
+	if r.URL.Path == "/v1/chat/completions" {
+		b, _ := io.ReadAll(r.Body)
+		b = bytes.ReplaceAll(b, []byte(`"return_token_ids":true`), []byte(`"return_token_ids":false`))
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(b)), int64(len(b))
+	}
+	return false
+}
+
 // What no fake engine does by itself.
 func TestFaultsBehindAProxy(t *testing.T) {
 	t.Parallel()
@@ -103,7 +117,7 @@ func TestFaultsBehindAProxy(t *testing.T) {
 		},
 		"tokens differ": {
 			at("/v1/chat/completions/render", reply(`{"token_ids":[`+strings.Repeat("5,", 40)+`5]}`)),
-			ill{}.must("probe", Fault, "but by render there are 41", "probe"),
+			ill{}.must("probe", Fault, "but by render there are 41"),
 		},
 		"no chats": {at("/v1/chat/completions", status(http.StatusBadRequest)), ill{}.must("probe", OK, "tokens sent twice")},
 		"nothing is served": {func(w http.ResponseWriter, r *http.Request) bool {
@@ -133,6 +147,41 @@ func TestFaultsBehindAProxy(t *testing.T) {
 	}
 }
 
+// A prompt that is as long as the engine's, and another one.
+func TestOtherTokens(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		meddler
+		ill
+	}{
+		"shown":     {nil, ill{}.must("probe", Fault, "token 9 of the prompt is 12345 by render, but ")},
+		"not shown": {hideIDs, ill{}.must("probe", Fault, "its KV events are of other tokens than the prompt has by render")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := engine(t)
+			w := behind(t, e, func(w http.ResponseWriter, r *http.Request) bool {
+				if r.URL.Path != "/v1/chat/completions/render" {
+					return c.meddler != nil && c.meddler(w, r)
+				}
+				resp, err := http.Post(e.URL()+"/v1/chat/completions/render", "application/json", r.Body)
+				if !assert.NoError(t, err) {
+					return false
+				}
+				defer resp.Body.Close()
+				var answer map[string]any
+				assert.NoError(t, json.NewDecoder(resp.Body).Decode(&answer))
+				if ids, _ := answer["token_ids"].([]any); assert.Greater(t, len(ids), 9) {
+					ids[9] = 12345
+				}
+				assert.NoError(t, json.NewEncoder(w).Encode(answer))
+				return true
+			})
+			c.confirm(t, oneWorker(t, w))
+		})
+	}
+}
+
 // A rank that the request was not sent to computes it.
 func TestRankIsNotHeeded(t *testing.T) {
 	t.Parallel()
@@ -143,7 +192,7 @@ func TestRankIsNotHeeded(t *testing.T) {
 		}
 		return false
 	}))
-	ill{}.must("probe", Warning, "sent to rank 1, but rank 0 computed it", "probe").confirm(t, r)
+	ill{}.must("probe", Warning, "sent to rank 1, but rank 0 computed it").confirm(t, r)
 }
 
 // An engine of which nothing is known is no fault.

@@ -67,6 +67,9 @@ type Finding struct {
 	Advice  string `json:"advice,omitempty"`
 	// Facts are the numbers behind it, for programs.
 	Facts Facts `json:"facts,omitempty"`
+
+	// after names the checks whose fault would explain it.
+	after []string
 }
 
 // Facts are values by name.
@@ -99,6 +102,36 @@ func (f findings) about(subject string) findings {
 		f[i].Subject = subject
 	}
 	return f
+}
+
+// after says that a fault in one of these checks explains all of them.
+func (f findings) after(checks ...string) findings {
+	for i := range f {
+		f[i].after = checks
+	}
+	return f
+}
+
+// explained takes what follows from a fault that was found before for no complaint of
+// its own: who mends the cause should not look for another one.
+func (f findings) explained(before findings) {
+	for i := range f {
+		if f[i].Status != Warning && f[i].Status != Fault {
+			continue
+		}
+		for _, cause := range f[i].after {
+			if before.faulty(cause) {
+				f[i].Status, f[i].Advice = Skipped, ""
+				f[i].Summary = "as " + cause + " explains: " + f[i].Summary
+				break
+			}
+		}
+	}
+}
+
+// faulty reports whether a check has found a fault.
+func (f findings) faulty(check string) bool {
+	return slices.ContainsFunc(f, func(one Finding) bool { return one.Check == check && one.Status == Fault })
 }
 
 func (f findings) with(facts Facts) findings {

@@ -3,10 +3,39 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
 )
+
+// judgePrompt compares the prompt as it is known here with the engine's: token for
+// token where the engine shows its own (vLLM since 0.11), else by their number.
+func (p *prober) judgePrompt(t *trial) (same bool) {
+	here := p.enc.Tokens
+	if !p.enc.Source.Exact() {
+		return true // nothing is claimed; see tokens
+	}
+	const advice = "Prompts are not known as the engine computes them, so that blocks are not found: see tokens and files."
+	switch {
+	case t.ids != nil && slices.Equal(t.ids, here), t.ids == nil && (!t.reported || t.usage.Prompt() == len(here)):
+		return true
+	case len(t.ids) == len(here):
+		at := 0
+		for here[at] == t.ids[at] {
+			at++
+		}
+		p.add(fault("token %d of the prompt is %d by %s, but %d in the engine", at, here[at], p.enc.Source, t.ids[at]).
+			advise(advice))
+	default:
+		theirs := len(t.ids)
+		if t.ids == nil {
+			theirs = t.usage.Prompt()
+		}
+		p.add(fault("the engine counts %d prompt tokens, but by %s there are %d", theirs, p.enc.Source, len(here)).advise(advice))
+	}
+	return false
+}
 
 // judgeUsage looks at what the engine reports of the second request.
 func (p *prober) judgeUsage(warm *trial) {
@@ -15,16 +44,14 @@ func (p *prober) judgeUsage(warm *trial) {
 			advise("Let usage through: predictions are checked, and limits are settled, by what engines report."))
 		return
 	}
-	if known := len(p.enc.Tokens); p.enc.Source.Exact() && warm.usage.Prompt() != known {
-		p.add(fault("the engine counts %d prompt tokens, but by %s there are %d", warm.usage.Prompt(), p.enc.Source, known).
-			advise("Prompts are not known as the engine computes them, so that blocks are not found: see tokens and files."))
-	}
 	switch {
 	case !warm.usage.CachedKnown:
-		p.add(warning("cached tokens are not reported, so that predictions can't be checked").advise(cachedAdvice(p.engine)))
+		p.add(warning("cached tokens are not reported, so that predictions can't be checked").
+			advise(cachedAdvice(p.engine)).after("caching"))
 	case warm.usage.CacheRead == 0:
 		p.add(fault("nothing was cached of a prompt that had just been computed").
-			advise("Is prefix caching on? Are there more ranks than one, see above? Do other clients push everything out of the cache?"))
+			advise("Is prefix caching on? Are there more ranks than one, see above? Do other clients push everything out of the cache?").
+			after("caching", "ranks"))
 	}
 }
 
@@ -65,7 +92,7 @@ func (p *prober) judgePrediction(cold, warm *trial) {
 }
 
 // judgeEvents says how the events of the first request came.
-func (p *prober) judgeEvents(ctx context.Context, delay time.Duration, heard bool) {
+func (p *prober) judgeEvents(ctx context.Context, delay time.Duration, heard bool, before int) {
 	if !p.connected() {
 		return
 	}
@@ -74,19 +101,28 @@ func (p *prober) judgeEvents(ctx context.Context, delay time.Duration, heard boo
 			if keys := p.keys(); rank != p.rank && keys != nil && p.streams.held(keys, rank) >= len(keys) {
 				p.add(warning("the request was sent to rank %d, but rank %d computed it", p.rank, rank).
 					advise("The engine does not heed X-Data-Parallel-Rank (vLLM up to 0.12), or a proxy drops it: " +
-						"the router can't choose between ranks."))
+						"the router can't choose between ranks.").after("ranks"))
 				return
 			}
 		}
+		if p.published() > before {
+			p.add(fault("its KV events are of other tokens than the prompt has by %s", p.enc.Source).
+				advise("Prompts are not known as the engine computes them, see tokens and files; "+
+					"or the address is that of another engine.").
+				after("ranks", "events"))
+			return
+		}
 		p.add(fault("it completes requests and publishes no KV events of them").
-			advise("Is this the address of the same engine, and topic (if the fleet file has one) its topic? vLLM: " + vllmEvents))
+			advise("Is this the address of the same engine, and topic (if the fleet file has one) its topic? vLLM: "+vllmEvents).
+			after("caching", "ranks", "events", "engine"))
 		return
 	}
 	missed, total := p.missed(ctx)
 	switch {
 	case missed > 0 && missed == total:
 		p.add(fault("events did not arrive until they were replayed").
-			advise("The engine publishes under another topic than topic in the fleet file, or something between drops them."))
+			advise("The engine publishes under another topic than topic in the fleet file, or something between drops them.").
+			after("ranks", "events"))
 	case missed > 0:
 		p.add(warning("%d of %d event messages were lost on their way, and replayed", missed, total).
 			advise("Is the network, or this machine, busy? hwm in --kv-events-config is the engine's queue for a subscriber."))
@@ -148,6 +184,14 @@ func (p *prober) judgeMetrics(ctx context.Context, before float64) {
 	}
 }
 
+// judgeSpeed says whether the first token kept one waiting.
+func (p *prober) judgeSpeed(cold *trial) {
+	if cold.first > slow {
+		p.add(warning("the first token took %s", show(cold.first)).
+			advise("The engine is loaded, or slow: see its own metrics."))
+	}
+}
+
 // summarise is what there is to say if nothing is wrong.
 func (p *prober) summarise(cold, warm *trial, delay time.Duration) {
 	facts := Facts{
@@ -163,6 +207,9 @@ func (p *prober) summarise(cold, warm *trial, delay time.Duration) {
 	if warm.predicted >= 0 {
 		text += fmt.Sprintf(", as predicted; events %s after the answer", show(delay))
 		facts["events_ms"] = milliseconds(delay)
+	}
+	if warm.ids != nil {
+		text += "; the engine's token ids are those known here"
 	}
 	text += fmt.Sprintf("; first token after %s, then %s", show(cold.first), show(warm.first))
 	p.add(ok("%s", text).with(facts))
