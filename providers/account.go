@@ -23,7 +23,7 @@ type account struct {
 	closedUntil atomic.Int64
 
 	mu   sync.Mutex
-	call *fetch // the one that is under way
+	call *fetch     // the one that is under way
 	last Credential // what was sent last, to see it change
 }
 

@@ -72,12 +72,11 @@ func TestSourcesThatFail(t *testing.T) {
 			o := oneOffer(t, OpenAI{}, svc.URL, clocked(clock), func(p *Provider, o *Options) {
 				p.Credentials, o.CredentialTimeout = c.source, 10*time.Millisecond
 			})
-			_, err := o.RoundTripper(nil, Exchange{API: chat}).RoundTrip(newRequest(t, t.Context(), chat, `{"model":"ours"}`))
-			e := errorOf(t, err)
-			assert.Equal(t, ClassAuth, e.Class)
-			assert.Contains(t, err.Error(), c.says)
-			assert.NotContains(t, err.Error(), "s3cret")
-			assert.Empty(t, e.Message)
+			no := fails(t, o, Exchange{API: chat}, newRequest(t, t.Context(), chat, `{"model":"ours"}`))
+			assert.Equal(t, ClassAuth, no.Class)
+			assert.Contains(t, no.Error(), c.says)
+			assert.NotContains(t, no.Error(), "s3cret")
+			assert.Empty(t, no.Message)
 			assert.Zero(t, svc.count())
 			st := o.Standing(clock.now())
 			assert.Equal(t, whyAuth, st.Reason)
@@ -98,8 +97,8 @@ func TestClientLeavesWhileTheCredentialIsFetched(t *testing.T) {
 	})
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
-	_, err := o.RoundTripper(nil, Exchange{API: chat}).RoundTrip(newRequest(t, ctx, chat, `{"model":"ours"}`))
-	require.ErrorIs(t, err, context.Canceled)
+	no := fails(t, o, Exchange{API: chat}, newRequest(t, ctx, chat, `{"model":"ours"}`))
+	require.ErrorIs(t, no, context.Canceled)
 	assert.True(t, o.Standing(time.Now()).Ready)
 	close(gate)
 	got, err := o.account.credential(t.Context())
@@ -124,7 +123,7 @@ func TestCloseWaits(t *testing.T) {
 	o := set.Offers("ours")[0]
 	done := make(chan error)
 	go func() {
-		_, err := o.RoundTripper(nil, Exchange{API: chat}).RoundTrip(newRequest(t, t.Context(), chat, `{"model":"ours"}`))
+		_, err := o.account.credential(t.Context())
 		done <- err
 	}()
 	<-started
@@ -134,8 +133,8 @@ func TestCloseWaits(t *testing.T) {
 	require.NoError(t, set.Close())
 
 	assert.Equal(t, whyClosed, o.Standing(time.Now()).Reason)
-	_, err = o.RoundTripper(nil, Exchange{API: chat}).RoundTrip(newRequest(t, t.Context(), chat, `{"model":"ours"}`))
-	require.ErrorIs(t, err, ErrClosed)
+	no := fails(t, o, Exchange{API: chat}, newRequest(t, t.Context(), chat, `{"model":"ours"}`))
+	require.ErrorIs(t, no, ErrClosed)
 	require.ErrorIs(t, set.Update(nil), ErrClosed)
 	_, err = o.account.credential(t.Context())
 	require.Error(t, err)

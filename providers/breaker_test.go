@@ -141,12 +141,12 @@ func TestProbesCantLeak(t *testing.T) {
 			default:
 				i := rnd.IntN(len(live))
 				b := live[i]
-				switch {
-				case n == 5:
+				switch n {
+				case 5:
 					s.good(b, clock.now())
-				case n == 6:
+				case 6:
 					s.bad(b, Class(1+rnd.IntN(int(ClassUnsupported))), 0, false, clock.now())
-				case n == 7:
+				case 7:
 					b.FirstToken()
 				default:
 					b.End()

@@ -19,7 +19,7 @@ func header(pairs ...string) http.Header {
 
 func TestQuotaHeaders(t *testing.T) {
 	now := newClock().now()
-	in := func(d time.Duration) time.Time { return now.Add(d) }
+	in := now.Add
 	for name, c := range map[string]struct {
 		kind Kind
 		h    http.Header

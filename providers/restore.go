@@ -168,6 +168,7 @@ type events struct {
 	call    *call
 	name    []byte
 	scanner sse.Scanner
+	scratch []byte
 	out     []byte
 	all     []byte
 	raw     []byte
@@ -209,17 +210,46 @@ func (b *events) event(ev sse.Event) {
 		b.call.streamFailed(b.call.offer.from.Kind.Failure(0, nil, ev.Data))
 	}
 	at := bytes.Index(ev.Raw, ev.Data)
-	// A quote within a string has a backslash before it, so this is a key, or not there.
-	if at < 0 || !bytes.Contains(ev.Data, []byte(`"model"`)) {
+	// A quote within a string has a backslash before it, so this is a whole string, or not there.
+	key := bytes.Index(ev.Data, []byte(`"model"`))
+	if at < 0 || key < 0 {
 		b.all = append(b.all, ev.Raw...)
 		return
 	}
-	from, to := modelIn(ev.Data)
+	from, to := b.modelAt(ev.Data, key)
+	if to == from {
+		from, to = modelIn(ev.Data)
+	}
 	b.all = append(b.all, ev.Raw[:at+from]...)
 	if to > from {
 		b.all = append(b.all, b.name...)
 	}
 	b.all = append(b.all, ev.Raw[at+to:]...)
+}
+
+// modelAt is the short way, for each chunk of a stream: where the model's name stands if
+// the string at key is that member's of the object itself, and all before it is plain.
+func (b *events) modelAt(data []byte, key int) (from, to int) {
+	var r renamer
+	b.scratch = r.feed(b.scratch[:0], data[:key])
+	if r.depth != 1 || r.value || r.inString || data[0] != '{' {
+		return 0, 0
+	}
+	rest := data[key+len(`"model"`):]
+	trimmed := bytes.TrimLeft(rest, " ")
+	if !bytes.HasPrefix(trimmed, []byte{':'}) {
+		return 0, 0
+	}
+	trimmed = bytes.TrimLeft(trimmed[1:], " ")
+	if !bytes.HasPrefix(trimmed, []byte{'"'}) {
+		return 0, 0
+	}
+	end := bytes.IndexAny(trimmed[1:], `"\\`)
+	if end < 0 || trimmed[1+end] == '\\' {
+		return 0, 0
+	}
+	from = len(data) - len(trimmed)
+	return from, from + end + 2
 }
 
 // modelIn returns where the model's name stands in the data of an event: at the top

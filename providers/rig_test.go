@@ -133,24 +133,53 @@ func newRequest(t testing.TB, ctx context.Context, api prompt.API, body string) 
 	return r
 }
 
+// reply is an answer as the client got it.
+type reply struct {
+	StatusCode    int
+	Header        http.Header
+	ContentLength int64
+	failure       *Failure
+}
+
 // send sends a request through an Offer, and reads the answer.
-func send(t testing.TB, o *Offer, x Exchange, body string, headers ...string) (*http.Response, string) {
+func send(t testing.TB, o *Offer, x Exchange, body string, headers ...string) (got reply, text string) {
 	t.Helper()
 	r := newRequest(t, t.Context(), x.API, body)
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := o.RoundTripper(nil, x).RoundTrip(r)
-	require.NoError(t, err)
-	text, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	return resp, string(text)
+	return finish(t, o, x, r)
 }
 
-func failureOf(t testing.TB, resp *http.Response) *Failure {
+// finish sends a request, and reads the answer.
+func finish(t testing.TB, o *Offer, x Exchange, r *http.Request) (got reply, text string) {
 	t.Helper()
-	b, ok := resp.Body.(interface{ Failure() *Failure })
-	require.True(t, ok, "the body doesn't say what failed")
-	return b.Failure()
+	resp, err := o.RoundTripper(nil, x).RoundTrip(r)
+	require.NoError(t, err)
+	whole, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	got = reply{StatusCode: resp.StatusCode, Header: resp.Header, ContentLength: resp.ContentLength}
+	if b, ok := resp.Body.(interface{ Failure() *Failure }); ok {
+		got.failure = b.Failure()
+	}
+	require.NoError(t, resp.Body.Close())
+	return got, string(whole)
+}
+
+func failureOf(t testing.TB, got reply) *Failure {
+	t.Helper()
+	require.NotNil(t, got.failure, "the body doesn't say what failed")
+	return got.failure
+}
+
+// fails sends a request that gets no answer.
+func fails(t testing.TB, o *Offer, x Exchange, r *http.Request) *Error {
+	t.Helper()
+	resp, err := o.RoundTripper(nil, x).RoundTrip(r)
+	if err == nil {
+		require.NoError(t, resp.Body.Close())
+	}
+	var e *Error
+	require.ErrorAs(t, err, &e)
+	return e
 }

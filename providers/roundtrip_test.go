@@ -67,7 +67,8 @@ func TestBodyIsByteIdenticalButForTheModel(t *testing.T) {
 			svc := serve(t, says(http.StatusOK, `{}`))
 			o := oneOffer(t, c.kind, svc.URL)
 			send(t, o, Exchange{API: c.api}, in)
-			assert.Equal(t, want, svc.last(t).Body)
+			sent := svc.last(t).Body
+			assert.True(t, want == sent, "%q", sent) //nolint:testifylint // to the byte
 			assert.Equal(t, c.uri, svc.last(t).URI)
 		})
 	}
@@ -88,7 +89,8 @@ func TestURLs(t *testing.T) {
 		{AzureOpenAI{}, "https://r.openai.azure.com", "https://r.openai.azure.com/openai/v1/chat/completions"},
 		{AzureOpenAI{}, "https://r.openai.azure.com/openai/v1/", "https://r.openai.azure.com/openai/v1/chat/completions"},
 		{
-			AzureOpenAI{APIVersion: "v"}, "https://r.openai.azure.com/openai",
+			AzureOpenAI{APIVersion: "v"},
+			"https://r.openai.azure.com/openai",
 			"https://r.openai.azure.com/openai/deployments/a%2Fb/chat/completions?api-version=v",
 		},
 		{Anthropic{}, "", "https://api.anthropic.com/v1/messages"},
@@ -164,17 +166,20 @@ func TestModelOfAnswers(t *testing.T) {
 		"long, at its end":      {OpenAI{}, prompt.Embeddings, "application/json", `{"data":[` + big + `1],"model":"theirs"}`, `{"data":[` + big + `1],"model":"al\"ias"}`, false},
 		"messages":              {Anthropic{}, prompt.Messages, "application/json", `{"id":"m","model":"theirs"}`, `{"id":"m","model":"al\"ias"}`, false},
 		"stream of chat": {
-			OpenAI{}, chat, "text/event-stream",
+			OpenAI{},
+			chat, "text/event-stream",
 			": hi\n\ndata: {\"model\":\"theirs\",\"choices\":[]}\r\n\r\nevent: x\ndata:{\"a\":\"\\\"model\\\"\", \"model\" : \"theirs\"}\n\ndata: [DONE]\n\n",
 			": hi\n\ndata: {\"model\":\"al\\\"ias\",\"choices\":[]}\r\n\r\nevent: x\ndata:{\"a\":\"\\\"model\\\"\", \"model\" : \"al\\\"ias\"}\n\ndata: [DONE]\n\n", true,
 		},
 		"stream of messages": {
-			Anthropic{}, prompt.Messages, "text/event-stream; charset=utf-8",
+			Anthropic{},
+			prompt.Messages, "text/event-stream; charset=utf-8",
 			"event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"1\",\"model\":\"theirs\"}}\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n",
 			"event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"1\",\"model\":\"al\\\"ias\"}}\n\nevent: ping\ndata: {\"type\":\"ping\"}\n\n", true,
 		},
 		"stream of responses": {
-			AzureOpenAI{}, prompt.Responses, "text/event-stream",
+			AzureOpenAI{},
+			prompt.Responses, "text/event-stream",
 			"event: response.created\ndata: {\"response\":{\"model\":\"theirs\"}}\n\ndata: {\"delta\":\"x\"}\n\n",
 			"event: response.created\ndata: {\"response\":{\"model\":\"al\\\"ias\"}}\n\ndata: {\"delta\":\"x\"}\n\n", true,
 		},
@@ -289,36 +294,29 @@ func TestCompressedThoughNotAskedFor(t *testing.T) {
 	assert.JSONEq(t, `{"model":"theirs"}`, text)
 
 	svc.will(says(http.StatusOK, "x", "Content-Encoding", "zstd"))
-	_, err := o.RoundTripper(nil, Exchange{API: chat}).RoundTrip(newRequest(t, t.Context(), chat, `{"model":"ours"}`))
-	assert.Equal(t, ClassServer, errorOf(t, err).Class)
-}
-
-func errorOf(t testing.TB, err error) *Error {
-	t.Helper()
-	var e *Error
-	require.ErrorAs(t, err, &e)
-	return e
+	no := fails(t, o, Exchange{API: chat}, newRequest(t, t.Context(), chat, `{"model":"ours"}`))
+	assert.Equal(t, ClassServer, no.Class)
 }
 
 // No answer: who is at fault depends on how that came.
 func TestErrorsOfConnections(t *testing.T) {
 	o := oneOffer(t, OpenAI{}, "http://127.0.0.1:1")
-	_, err := o.RoundTripper(nil, Exchange{API: chat}).RoundTrip(newRequest(t, t.Context(), chat, `{"model":"ours"}`))
-	assert.Equal(t, ClassConnect, errorOf(t, err).Class)
+	no := fails(t, o, Exchange{API: chat}, newRequest(t, t.Context(), chat, `{"model":"ours"}`))
+	assert.Equal(t, ClassConnect, no.Class)
 	assert.Equal(t, 1, o.state.breaker.row)
 
 	svc := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	o = oneOffer(t, OpenAI{}, svc.URL)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err = o.RoundTripper(nil, Exchange{API: chat}).RoundTrip(newRequest(t, ctx, chat, `{"model":"ours"}`))
-	assert.Equal(t, ClassTimeout, errorOf(t, err).Class)
+	no = fails(t, o, Exchange{API: chat}, newRequest(t, ctx, chat, `{"model":"ours"}`))
+	assert.Equal(t, ClassTimeout, no.Class)
 	assert.Equal(t, 1, o.state.breaker.row)
 
 	ctx, leave := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, leave)
-	_, err = o.RoundTripper(nil, Exchange{API: chat}).RoundTrip(newRequest(t, ctx, chat, `{"model":"ours"}`))
-	require.ErrorIs(t, err, context.Canceled)
+	no = fails(t, o, Exchange{API: chat}, newRequest(t, ctx, chat, `{"model":"ours"}`))
+	require.ErrorIs(t, no, context.Canceled)
 	assert.Equal(t, 1, o.state.breaker.row, "a client that leaves is nobody's fault")
 
 	svc.will(func(w http.ResponseWriter, _ *http.Request) {
@@ -361,8 +359,8 @@ func TestNothingIsSent(t *testing.T) {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.url, body)
 			require.NoError(t, err)
 			r.Header.Set("Content-Type", "application/json")
-			_, err = o.RoundTripper(nil, Exchange{API: c.api}).RoundTrip(r)
-			assert.Equal(t, c.class, errorOf(t, err).Class)
+			no := fails(t, o, Exchange{API: c.api}, r)
+			assert.Equal(t, c.class, no.Class)
 			assert.True(t, body.closed)
 		})
 	}
@@ -429,8 +427,8 @@ func TestStatefulPaths(t *testing.T) {
 
 	r, err = http.NewRequestWithContext(t.Context(), http.MethodGet, "http://g.test/v1/chat/completions", nil)
 	require.NoError(t, err)
-	_, err = set.ForPath("/v1/files").RoundTripper(nil, Exchange{}).RoundTrip(r)
-	assert.Equal(t, ClassUnsupported, errorOf(t, err).Class, "not one of its paths")
+	no := fails(t, set.ForPath("/v1/files"), Exchange{}, r)
+	assert.Equal(t, ClassUnsupported, no.Class, "not one of its paths")
 }
 
 // count_tokens is a path of a model: its name is put in.
@@ -456,7 +454,7 @@ func TestRequestWhoseBodyFails(t *testing.T) {
 	o := oneOffer(t, OpenAI{}, "http://127.0.0.1:1")
 	r := newRequest(t, t.Context(), chat, "")
 	r.Body = io.NopCloser(iotest.ErrReader(errors.New("gone")))
-	_, err := o.RoundTripper(nil, Exchange{API: chat}).RoundTrip(r)
-	assert.Equal(t, ClassRequest, errorOf(t, err).Class)
+	no := fails(t, o, Exchange{API: chat}, r)
+	assert.Equal(t, ClassRequest, no.Class)
 	assert.Zero(t, o.state.breaker.row)
 }

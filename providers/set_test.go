@@ -3,7 +3,6 @@ package providers
 import (
 	"io"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -254,7 +253,7 @@ func TestKindsHaveNames(t *testing.T) {
 		assert.Equal(t, "x.test", o.URL().Host)
 		o.URL().Host = "changed"
 		assert.Equal(t, "x.test", o.URL().Host)
-		assert.False(t, strings.Contains(o.ID(), " "))
+		assert.NotContains(t, o.ID(), " ")
 	}
 	for b, name := range map[Breaker]string{BreakerClosed: "closed", BreakerOpen: "open", BreakerHalfOpen: "half-open", 9: "unknown"} {
 		assert.Equal(t, name, b.String())
