@@ -18,16 +18,18 @@ import (
 // config is what the gateway is told: by flags, or by the file of -config, whose keys
 // docs/gateway.md explains. A flag that is given counts more than the file.
 type config struct {
-	Listen string    `yaml:"listen"`
-	TLS    tlsConfig `yaml:"tls"`
-	Fleet  source    `yaml:"fleet"`
-	Policy string    `yaml:"policy"`
-	Tenant tenants   `yaml:"tenancy"`
-	Record string    `yaml:"record"`
-	Files  files     `yaml:"files"`
-	Queue  bool      `yaml:"queue"`
-	Notice duration  `yaml:"notice"`
-	Grace  duration  `yaml:"grace"`
+	Listen  string    `yaml:"listen"`
+	TLS     tlsConfig `yaml:"tls"`
+	Fleet   source    `yaml:"fleet"`
+	Policy  string    `yaml:"policy"`
+	Outside string    `yaml:"providers"`
+	Tenant  tenants   `yaml:"tenancy"`
+	Record  string    `yaml:"record"`
+	Ops     string    `yaml:"ops"`
+	Files   files     `yaml:"files"`
+	Queue   bool      `yaml:"queue"`
+	Notice  duration  `yaml:"notice"`
+	Grace   duration  `yaml:"grace"`
 }
 
 // source is where the workers are listed: exactly one of its fields.
@@ -95,9 +97,11 @@ func flags(c *config, path *string) *flag.FlagSet {
 	fs.StringVar(&c.TLS.MinVersion, "tls-min", c.TLS.MinVersion, "oldest `version` of TLS to speak: 1.2, the default, or 1.3")
 	fs.Func("fleet", "`file` that lists the workers, or a URL that does (default fleet.yaml); it may change while we run", c.Fleet.set)
 	fs.StringVar(&c.Policy, "policy", c.Policy, "how to choose: kvsteer, round-robin to compare with, or a `file` or directory of policies")
+	fs.StringVar(&c.Outside, "providers", c.Outside, "`file` or directory of external providers, which -policy may send requests to")
 	fs.StringVar(&c.Tenant.Keys, "keys", c.Tenant.Keys, "`file` of API keys and whose they are")
 	fs.StringVar(&c.Tenant.Limits, "limits", c.Tenant.Limits, "`file` of limits of tenants")
 	fs.StringVar(&c.Record, "record", c.Record, "file to append the decision log to, which kvsteer replay and predictor-eval read")
+	fs.StringVar(&c.Ops, "ops", c.Ops, "`address` to serve /metrics and the console on; keep it private")
 	fs.Var(&c.Files, "files", "`MODEL=DIR`: compute a model's prompts from its files (tokenizer.json ...) instead of by asking; repeatable")
 	fs.BoolVar(&c.Queue, "queue", c.Queue, "hold requests while every worker is busy, and choose when one is free")
 	fs.DurationVar((*time.Duration)(&c.Notice), "notice", time.Duration(c.Notice),
@@ -133,7 +137,7 @@ func (c *config) load(path string) error {
 			*p = filepath.Join(filepath.Dir(path), *p)
 		}
 	}
-	for _, p := range []*string{&c.TLS.Cert, &c.TLS.Key, &c.Fleet.File, &c.Tenant.Keys, &c.Tenant.Limits, &c.Record} {
+	for _, p := range []*string{&c.TLS.Cert, &c.TLS.Key, &c.Fleet.File, &c.Tenant.Keys, &c.Tenant.Limits, &c.Outside, &c.Record} {
 		beside(p)
 	}
 	if c.Policy != "kvsteer" && c.Policy != "round-robin" {

@@ -63,6 +63,11 @@ func run(ctx context.Context, c *config) (err error) {
 		return err
 	}
 	defer closing(tenancy, &err)
+	outside, err := newOutside(c, logger)
+	if err != nil {
+		return err
+	}
+	defer closing(outside, &err)
 	source, err := c.Fleet.discoverer()
 	if err != nil {
 		return err
@@ -83,17 +88,16 @@ func run(ctx context.Context, c *config) (err error) {
 	}
 	opts = append(opts, rules.options...)
 	opts = append(opts, tenancy.options...)
+	opts = append(opts, outside.options...)
 	if c.Queue {
 		opts = append(opts, kvsteer.WithQueue(kvsteer.QueueOptions{}))
 	}
-	if len(c.Files) > 0 {
-		var e *encoder
-		if e, err = newEncoder(c.Files, logger); err != nil {
-			return err
-		}
-		defer closing(e, &err)
-		opts = append(opts, kvsteer.WithEncoder(e.Encoder))
+	prompts, err := newEncoder(c.Files, logger)
+	if err != nil {
+		return err
 	}
+	defer closing(prompts, &err)
+	opts = append(opts, prompts.options...)
 	if c.Record != "" {
 		var log *record.Recorder
 		if log, err = record.Open(c.Record, record.Options{Logger: logger}); err != nil {
@@ -102,12 +106,27 @@ func run(ctx context.Context, c *config) (err error) {
 		defer closing(log, &err)
 		opts = append(opts, kvsteer.WithHooks(log))
 	}
+	ops, err := newOps(ctx, c.Ops, outside.set, tenancy.limiter)
+	if err != nil {
+		return err
+	}
+	defer closing(ops, &err)
+	opts = append(opts, ops.options...)
 	router, err := kvsteer.New(opts...)
 	if err != nil {
 		return err
 	}
 	defer closing(router, &err)
+	if err := ops.serve(router); err != nil {
+		return err
+	}
+	logger.Info("serving", "listen", listener.Addr().String(), "tls", secure != nil, "policy", c.Policy)
+	srv := &http.Server{Handler: gateway(ctx, router, workers), TLSConfig: secure, ReadHeaderTimeout: 10 * time.Second}
+	return serve(ctx, c, srv, listener, logger)
+}
 
+// gateway serves the engines' API, and readiness until ctx ends.
+func gateway(ctx context.Context, router *kvsteer.Router, workers *fleet.Fleet) http.Handler {
 	ready := func(w http.ResponseWriter, _ *http.Request) {
 		if ctx.Err() != nil || workers.Snapshot().Routable() == 0 {
 			http.Error(w, "not ready", http.StatusServiceUnavailable)
@@ -123,9 +142,7 @@ func run(ctx context.Context, c *config) (err error) {
 		Transport:    kvsteer.NewTransport(router, kvsteer.TransportOptions{}),
 		ErrorHandler: kvsteer.WriteError,
 	})
-	logger.Info("serving", "listen", listener.Addr().String(), "tls", secure != nil, "policy", c.Policy)
-	srv := &http.Server{Handler: mux, TLSConfig: secure, ReadHeaderTimeout: 10 * time.Second}
-	return serve(ctx, c, srv, listener, logger)
+	return mux
 }
 
 // closing is for defer: an error of Close is one of the function's.

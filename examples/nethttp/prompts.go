@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 	"github.com/kvsteer/kvsteer/kvcache/prompt/local"
 )
@@ -13,13 +14,17 @@ import (
 // encoder computes prompts from the models' files, as long as each engine confirms
 // that it has the same ids, and asks the engines where it can't.
 type encoder struct {
-	*prompt.Encoder
+	*prompt.Encoder // nil: the router asks the engines
 
-	source *local.Source
-	prover *prompt.Prover
+	options []kvsteer.Option
+	source  *local.Source
+	prover  *prompt.Prover
 }
 
 func newEncoder(f files, logger *slog.Logger) (*encoder, error) {
+	if len(f) == 0 {
+		return &encoder{}, nil
+	}
 	source, err := local.New(local.Options{Models: f, Logger: logger})
 	if err != nil {
 		return nil, fmt.Errorf("-files: %w", err)
@@ -31,12 +36,15 @@ func newEncoder(f files, logger *slog.Logger) (*encoder, error) {
 		}
 		logger.Log(context.Background(), level, "prompts compared with an engine", "report", r.String())
 	}})
-	return &encoder{
-		Encoder: prompt.NewEncoder(prompt.Options{Sources: []prompt.Source{prover}}), source: source, prover: prover,
-	}, nil
+	e := &encoder{Encoder: prompt.NewEncoder(prompt.Options{Sources: []prompt.Source{prover}}), source: source, prover: prover}
+	e.options = []kvsteer.Option{kvsteer.WithEncoder(e.Encoder)}
+	return e, nil
 }
 
 // Close closes what newEncoder opened.
 func (e *encoder) Close() error {
+	if e.Encoder == nil {
+		return nil
+	}
 	return errors.Join(e.Encoder.Close(), e.prover.Close(), e.source.Close())
 }

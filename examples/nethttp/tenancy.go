@@ -16,6 +16,7 @@ import (
 type tenancy struct {
 	options []kvsteer.Option
 	closers []io.Closer
+	limiter *quota.Limiter // nil without limits
 }
 
 func newTenancy(c *tenants, logger *slog.Logger) (_ *tenancy, err error) {
@@ -47,7 +48,7 @@ func newTenancy(c *tenants, logger *slog.Logger) (_ *tenancy, err error) {
 			return nil, fmt.Errorf("-limits: %w", failed)
 		}
 		t.closers = append(t.closers, follow)
-		opts.Limits = limiter
+		opts.Limits, t.limiter = limiter, limiter
 	}
 	t.options = []kvsteer.Option{kvsteer.WithTenancy(opts)}
 	return t, nil
