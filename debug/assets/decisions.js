@@ -84,7 +84,7 @@ function update(el, d) {
 
 function flags(d) {
   const out = [];
-  if (d.end && d.end.failure) out.push({ kind: "bad", words: d.end.failure });
+  if (d.end && d.end.failure) out.push({ kind: d.end.failure === "canceled" ? "plain" : "bad", words: d.end.failure });
   else if (!d.end) out.push({ kind: "pending", words: "under way" });
   if (d.attempt > 1) out.push({ kind: "warn", words: "attempt " + d.attempt });
   if (d.end && d.end.moved) out.push({ kind: "warn", words: "went to " + d.end.moved });

@@ -79,8 +79,8 @@ export const plural = (n, one, many) => number(n) + " " + (n === 1 ? one : many 
 export function time(ms) {
   if (ms === undefined || ms === null) return "–";
   if (ms < 0.95) return ms <= 0 ? "0 ms" : "<1 ms";
-  if (ms < 10) return ms.toFixed(1) + " ms";
-  if (ms < 1000) return Math.round(ms) + " ms";
+  if (ms < 9.95) return ms.toFixed(1) + " ms";
+  if (ms < 999.5) return Math.round(ms) + " ms";
   if (ms < 60000) return (ms / 1000).toFixed(ms < 10000 ? 2 : 1) + " s";
   if (ms < 3600000) return Math.floor(ms / 60000) + " min " + Math.round((ms % 60000) / 1000) + " s";
   return Math.floor(ms / 3600000) + " h " + Math.round((ms % 3600000) / 60000) + " min";

@@ -68,7 +68,9 @@ function updateRank(el, r, several) {
   if (r.othersRunning || r.othersWaiting) load += `; others ${number(r.othersRunning)} running, ${number(r.othersWaiting)} waiting`;
   if (!r.fresh) load += "; no recent report";
   text(m.load, load);
-  text(m.cache, (r.fill >= 0 ? percent(r.fill, 1) + ", " : "") + plural(r.blocks, "block") + (r.booked ? `, ${brief(r.booked)} expected` : ""));
+  // What is only expected may be more than there is room for: the engine has evicted some.
+  text(m.cache, (r.fill > 1 ? "more than fits, " : r.fill >= 0 ? percent(r.fill, 1) + ", " : "") + plural(r.blocks, "block") +
+    (r.booked === r.blocks && r.booked ? " expected" : r.booked ? `, ${brief(r.booked)} of them expected` : ""));
   m.fill.hidden = r.fill < 0;
   part(m.fill, r.fill);
   text(m.usage, r.fresh ? percent(r.kvUsage, 1) : "unknown");

@@ -64,11 +64,16 @@ function shadow(p, shadows, differing) {
   return out;
 }
 
-// table makes a table that scrolls by itself where it is too wide. figures are the columns
-// of numbers.
+// table makes a table that scrolls by itself where it is too wide, and whose rows are cards
+// on a phone. Laid out so it would be no table for screen readers; hence the roles. figures
+// are the columns of numbers.
 export function table(caption, columns, rows, figures) {
+  const figure = (i) => (figures.includes(i) ? "figure" : null);
+  const cell = (value, i) => h(i === 0 ? "th" : "td", {
+    scope: i === 0 ? "row" : null, role: i === 0 ? "rowheader" : "cell", class: figure(i), "data-label": columns[i],
+  }, h("span", {}, value));
   return h("div", { class: columns.length < 5 ? "scroll narrow" : "scroll", role: "region", tabindex: "0", "aria-label": caption },
-    h("table", { class: "plain" }, h("caption", {}, caption),
-      h("thead", {}, h("tr", {}, ...columns.map((c, i) => h("th", { scope: "col", class: figures.includes(i) ? "figure" : null }, c)))),
-      h("tbody", {}, ...rows.map((r) => h("tr", {}, ...r.map((cell, i) => h(i === 0 ? "th" : "td", { scope: i === 0 ? "row" : null, class: figures.includes(i) ? "figure" : null }, cell)))))));
+    h("table", { class: columns.length < 4 ? "plain" : "plain stacks", role: "table" }, h("caption", {}, caption),
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, ...columns.map((c, i) => h("th", { scope: "col", role: "columnheader", class: figure(i) }, c)))),
+      h("tbody", { role: "rowgroup" }, ...rows.map((r) => h("tr", { role: "row" }, ...r.map(cell))))));
 }
