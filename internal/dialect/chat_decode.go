@@ -31,7 +31,7 @@ func (d *chatDecoder) Decode(name string, data []byte, emit func(*Event)) error 
 		d.end(emit)
 		return nil
 	}
-	o, err := jsonscan.Parse(data, 0)
+	o, err := jsonscan.Parse(unlisted(data), 0)
 	if err != nil {
 		return &BodyError{Reason: "has an event that is not a JSON object: " + err.Error()}
 	}
@@ -57,6 +57,21 @@ func (d *chatDecoder) Decode(name string, data []byte, emit func(*Event)) error 
 		d.met, _ = choice.Get("stop_reason").Str()
 	}
 	return nil
+}
+
+// unlisted is the error of a list of one: Gemini's form, in streams, too.
+func unlisted(data []byte) []byte {
+	if !bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
+		return data
+	}
+	v, err := jsonscan.ParseValue(data, 0)
+	if err != nil || v.Kind() != jsonscan.KindArray {
+		return data
+	}
+	if it := v.Iter(); it.Next() && it.Value().Get("error").Exists() {
+		return it.Value().Raw()
+	}
+	return data
 }
 
 func (d *chatDecoder) put(emit func(*Event), ev Event) {

@@ -99,8 +99,14 @@ func chatFailureKind(f *Failure) FailureKind {
 	}
 	switch status {
 	case 0, http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge:
-		if saysContext(f.Message) {
+		switch { // Gemini has one code for all of these
+		case saysContext(f.Message):
 			return FailContext
+		case strings.Contains(f.Message, "API key not valid"), strings.Contains(f.Message, "API key expired"):
+			return FailAuth
+		case strings.Contains(f.Message, "PROHIBITED_CONTENT"):
+			return FailContent
+		default:
 		}
 	case http.StatusPaymentRequired:
 		return FailQuota
