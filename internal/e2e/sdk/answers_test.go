@@ -94,15 +94,6 @@ func TestAnswers(t *testing.T) {
 	each(t, func(t *testing.T, a *api, w *way) {
 		for name, answer := range cases {
 			t.Run(name, func(t *testing.T) {
-				if w.kind == nil && name == "odd frames" {
-					t.Skip("the SDKs read plain frames only; the gateway's are plain")
-				}
-				if w.dialect == providertest.Gemini && answer.Thinking != "" {
-					t.Skip("Gemini shows no thinking there")
-				}
-				if a.name == "responses" && w.kind == nil && answer.CallsFirst {
-					t.Skip("the same as by the gateway")
-				}
 				p := w.open(t)
 				c := a.make(p)
 				q := hello()

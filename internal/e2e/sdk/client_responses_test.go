@@ -5,12 +5,15 @@ package sdk
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/responses"
 	"github.com/openai/openai-go/v3/shared"
 )
+
+var errFailed = errors.New("the response failed")
 
 // answers is OpenAI's SDK with responses.
 type answers struct {
@@ -109,6 +112,9 @@ func (c *answers) stream(ctx context.Context, q *question, each func()) (said, e
 	r, err := acc.ReconstructedResponse()
 	if err != nil {
 		return said{}, err
+	}
+	if r.Status == responses.ResponseStatusFailed {
+		return said{}, fmt.Errorf("%w: %s", errFailed, r.Error.Code)
 	}
 	s := answersSaid(r)
 	if s.Text != text { // what the accumulator collects gives way to the last event's
