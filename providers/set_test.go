@@ -188,7 +188,7 @@ func TestPrices(t *testing.T) {
 		{Provider: "mine", Model: "x", Prices: price.Prices{Input: 1_000_000}},
 		{
 			Provider: "openai", Model: "x", Prices: price.Prices{Input: 2_000_000, Output: 8_000_000}, MaxInput: 1000, MaxOutput: 100,
-			Supports: []string{"vision", "function_calling"},
+			Supports: []string{"vision", "function_calling"}, Lacks: []string{"audio_input"},
 		},
 		{Provider: price.Any, Model: "*", Prices: price.Prices{Input: 3_000_000}},
 		{Provider: "anthropic", Model: "silly", MaxInput: -5, MaxOutput: 1 << 60},
@@ -211,10 +211,10 @@ func TestPrices(t *testing.T) {
 	listed, own := set.All()[1], set.All()[2]
 	assert.Equal(t, 1000, listed.ContextWindow())
 	assert.Equal(t, 100, listed.MaxOutput())
-	assert.Equal(t, Capabilities{Images: SupportYes, Tools: SupportYes}, listed.model.Capabilities)
+	assert.Equal(t, Capabilities{Images: SupportYes, Tools: SupportYes, Audio: SupportNo}, listed.model.Capabilities)
 	assert.Equal(t, 7, own.ContextWindow())
 	assert.Equal(t, 8, own.MaxOutput())
-	assert.Equal(t, Capabilities{Images: SupportNo, Tools: SupportYes}, own.model.Capabilities)
+	assert.Equal(t, Capabilities{Images: SupportNo, Tools: SupportYes, Audio: SupportNo}, own.model.Capabilities)
 	assert.Zero(t, set.Offers("c")[0].ContextWindow())
 	assert.Zero(t, set.Offers("c")[0].MaxOutput())
 

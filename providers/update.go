@@ -221,7 +221,8 @@ func (o *Offer) price(t *price.Table) {
 		if m.MaxOutput == 0 {
 			m.MaxOutput = within(listed.MaxOutput)
 		}
-		m.Capabilities.listed(listed.Supports)
+		m.Capabilities.listed(listed.Supports, SupportYes)
+		m.Capabilities.listed(listed.Lacks, SupportNo)
 	}
 	if m.Prices != nil {
 		o.prices = &price.Entry{Provider: o.from.Name, Model: m.Upstream, Prices: *m.Prices}
@@ -256,7 +257,7 @@ func find(t *price.Table, p *Provider, model string) *price.Entry {
 }
 
 // listed takes over what a list says, where the configuration says nothing.
-func (c *Capabilities) listed(supports []string) {
+func (c *Capabilities) listed(features []string, is Support) {
 	for _, s := range []struct {
 		name string
 		into *Support
@@ -268,8 +269,8 @@ func (c *Capabilities) listed(supports []string) {
 		{"response_schema", &c.JSONSchema},
 		{"reasoning", &c.Reasoning},
 	} {
-		if *s.into == SupportUnknown && slices.Contains(supports, s.name) {
-			*s.into = SupportYes
+		if *s.into == SupportUnknown && slices.Contains(features, s.name) {
+			*s.into = is
 		}
 	}
 }

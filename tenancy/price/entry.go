@@ -72,10 +72,10 @@ type Entry struct {
 	Request int64
 
 	// MaxInput and MaxOutput are the longest prompt and answer, in tokens; 0 means that
-	// the list doesn't say. Supports are the features that it names, sorted. They have no
-	// part in the price.
+	// the list doesn't say. Supports are the features that it names, sorted, Lacks
+	// those of which it says that they are not there. They have no part in the price.
 	MaxInput, MaxOutput int64
-	Supports            []string
+	Supports, Lacks     []string
 }
 
 // perMillion is what prices are for; their millionths are those of the result.

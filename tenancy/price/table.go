@@ -41,7 +41,7 @@ func New(entries []Entry, aliases map[string]string) (*Table, error) {
 			bad = append(bad, fmt.Errorf("price: entry %d (provider %q, model %q): %w", i, e.Provider, e.Model, err))
 			continue
 		}
-		e.Tiers, e.Supports = slices.Clone(e.Tiers), slices.Clone(e.Supports)
+		e.Tiers, e.Supports, e.Lacks = slices.Clone(e.Tiers), slices.Clone(e.Supports), slices.Clone(e.Lacks)
 		t.add(&e)
 	}
 	for name, of := range aliases {

@@ -291,14 +291,21 @@ func (m *model) rest(e *price.Entry) {
 	e.MaxInput, _, _ = size.number(m.fields["max_input_tokens"], 0)
 	e.MaxOutput, _, _ = size.number(m.fields["max_output_tokens"], 0)
 	for field, v := range m.fields {
-		if feature, ok := strings.CutPrefix(field, "supports_"); ok && v == true {
-			e.Supports = append(e.Supports, feature)
+		if feature, ok := strings.CutPrefix(field, "supports_"); ok {
+			switch v {
+			case true:
+				e.Supports = append(e.Supports, feature)
+			case false:
+				e.Lacks = append(e.Lacks, feature)
+			default:
+			}
 		}
 		if strings.Contains(field, "cost") && !ofText(field) && costs(v) {
 			m.partial = true
 		}
 	}
 	slices.Sort(e.Supports)
+	slices.Sort(e.Lacks)
 }
 
 // ofText reports whether a field is a price of tokens of text: those that are used, and

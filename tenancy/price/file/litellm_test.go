@@ -27,8 +27,8 @@ func TestLiteLLM(t *testing.T) {
 	large := func(name string) price.Entry {
 		return price.Entry{
 			Provider: "housemade", Model: name, MaxInput: 1_000_000, MaxOutput: 64_000,
-			Supports: []string{"function_calling", "prompt_caching"},
-			Prices:   price.Prices{Input: 3_000_000, Output: 15_000_000, CacheRead: price.At(300_000), CacheWrite: price.At(3_750_000)},
+			Supports: []string{"function_calling", "prompt_caching"}, Lacks: []string{"vision"},
+			Prices: price.Prices{Input: 3_000_000, Output: 15_000_000, CacheRead: price.At(300_000), CacheWrite: price.At(3_750_000)},
 			Tiers: []price.Tier{{Above: 200_000, Prices: price.Prices{
 				Input: 6_000_000, Output: 22_500_000, CacheRead: price.At(600_000), CacheWrite: price.At(7_500_000),
 			}}},

@@ -15,7 +15,7 @@ import (
 func priceKeys() []string { return []string{"input", "output", "cacheRead", "cacheWrite", "reasoning"} }
 
 func modelKeys() []string {
-	return append(priceKeys(), "provider", "model", "request", "above", "gpu", "maxInput", "maxOutput", "supports")
+	return append(priceKeys(), "provider", "model", "request", "above", "gpu", "maxInput", "maxOutput", "supports", "lacks")
 }
 
 // entry is a model as it is read.
@@ -47,6 +47,8 @@ func (p *parser) model(n *yaml.Node) (price.Entry, bool) {
 			p.tokens(v, key, &e.MaxOutput)
 		case "supports":
 			e.Supports = p.texts(v, key)
+		case "lacks":
+			e.Lacks = p.texts(v, key)
 		default:
 			p.price(v, key, &e.rates)
 		}

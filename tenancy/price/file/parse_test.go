@@ -27,6 +27,7 @@ models:
       - {tokens: 1e6, output: 20, cacheRead: 0}
     maxInput: 128000
     supports: [vision, function_calling, vision]
+    lacks: [audio_input]
   - model: qwen3*
     gpu: {hour: 2.50, count: 8, input: 20000, output: 2000}
   - model: "*"
@@ -50,7 +51,7 @@ func TestParse(t *testing.T) {
 					{Above: 200_000, Prices: price.Prices{Input: 5 * million, Output: 10 * million, CacheRead: price.At(1_250_000), Reasoning: price.At(1)}},
 					{Above: 1_000_000, Prices: price.Prices{Input: 2_500_000, Output: 20 * million, CacheRead: price.At(0), Reasoning: price.At(1)}},
 				},
-				MaxInput: 128_000, Supports: []string{"function_calling", "vision"},
+				MaxInput: 128_000, Supports: []string{"function_calling", "vision"}, Lacks: []string{"audio_input"},
 			},
 			{Model: "qwen3*", Prices: price.Prices{Input: 277_778, Output: 2_777_778, CacheRead: price.At(0)}},
 			{Model: "*", Prices: price.Prices{Input: 34_723, Output: 347_223, CacheRead: price.At(10_000)}},
