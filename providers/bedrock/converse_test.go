@@ -93,7 +93,7 @@ func TestRequestsOfClaudesAPI(t *testing.T) {
 				{"type":"document","title":"My file v1","source":{"type":"base64","media_type":"application/pdf","data":"aGk="}},
 				{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]},
 			{"role":"assistant","content":[{"type":"thinking","thinking":"Hm.","signature":"sig"},{"type":"redacted_thinking","data":"cmVk"},{"type":"tool_use","id":"t","name":"f","input":{}}]},
-			{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","is_error":true,"content":"no"}]}]}`),
+			{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","is_error":true,"content":[{"type":"text","text":"no","cache_control":{"type":"ephemeral"}}]}]}]}`),
 		dialect.Options{Model: claude})
 	require.NoError(t, err)
 	assert.JSONEq(t, `{
@@ -105,7 +105,7 @@ func TestRequestsOfClaudesAPI(t *testing.T) {
 				{"document":{"format":"pdf","name":"My file v1 2","source":{"bytes":"aGk="}}},
 				{"text":"a"},{"cachePoint":{"type":"default"}}]},
 			{"role":"assistant","content":[{"reasoningContent":{"reasoningText":{"text":"Hm.","signature":"sig"}}},{"reasoningContent":{"redactedContent":"cmVk"}},{"toolUse":{"toolUseId":"t","name":"f","input":{}}}]},
-			{"role":"user","content":[{"toolResult":{"toolUseId":"t","status":"error","content":[{"text":"no"}]}}]}],
+			{"role":"user","content":[{"toolResult":{"toolUseId":"t","status":"error","content":[{"text":"no"}]}},{"cachePoint":{"type":"default"}}]}],
 		"inferenceConfig":{"maxTokens":4000},"additionalModelRequestFields":{"top_k":5}}`, string(x.Body()))
 }
 
@@ -158,7 +158,8 @@ func TestMediaInS3(t *testing.T) {
 	require.NoError(t, err)
 	assert.JSONEq(t, `{"messages":[{"role":"user","content":[
 		{"image":{"format":"jpeg","source":{"s3Location":{"uri":"s3://bucket/a.JPG"}}}},
-		{"document":{"format":"pdf","name":"b","source":{"s3Location":{"uri":"s3://bucket/b"}}}}]}]}`, string(body))
+		{"document":{"format":"pdf","name":"b","source":{"s3Location":{"uri":"s3://bucket/b"}}}},
+		{"text":"."}]}]}`, string(body))
 }
 
 func TestFamily(t *testing.T) {

@@ -27,7 +27,7 @@ func (w *writer) conversation() {
 		if m.Role == dialect.Assistant {
 			role = "assistant"
 		}
-		content := w.blocks("messages", m.Parts)
+		content := w.beside(w.blocks("messages", m.Parts))
 		if len(content) == 0 {
 			continue
 		}
@@ -43,6 +43,21 @@ func (w *writer) conversation() {
 		}
 	}
 	w.complete()
+}
+
+// beside puts a text beside a document: the service takes none without.
+func (w *writer) beside(content []wireBlock) []wireBlock {
+	documents, texts := false, false
+	for i := range content {
+		documents = documents || content[i].Document != nil
+		texts = texts || content[i].Text != nil
+	}
+	if documents && !texts {
+		w.warn("messages[].content", "a text was put beside the document: the service needs one")
+		text := filler
+		content = append(content, wireBlock{Text: &text})
+	}
+	return content
 }
 
 // resultsFirst keeps a mark behind what it was behind.
@@ -99,13 +114,24 @@ func (w *writer) complete() {
 
 // blocks writes parts; what the service refuses as blank is left out.
 func (w *writer) blocks(field string, parts []dialect.Part) []wireBlock {
+	return w.blocksOf(field, parts, false)
+}
+
+// blocksOf writes parts, or those within a tool's result.
+func (w *writer) blocksOf(field string, parts []dialect.Part, within bool) []wireBlock {
 	var out []wireBlock
 	for i := range parts {
 		p := &parts[i]
 		if b, ok := w.block(field, p); ok {
 			out = append(out, b)
 		}
-		if mark := w.cachePoint(field, p.Cache); mark != nil && len(out) > 0 {
+		control := p.Cache
+		for k := range p.Parts { // a result of a tool has no marks within
+			if p.Parts[k].Cache != nil {
+				control = p.Parts[k].Cache
+			}
+		}
+		if mark := w.cachePoint(field, control); mark != nil && len(out) > 0 && !within {
 			out = append(out, wireBlock{CachePoint: mark})
 		}
 	}
@@ -128,7 +154,7 @@ func (w *writer) block(field string, p *dialect.Part) (b wireBlock, ok bool) {
 		b.ToolUse = &wireToolUse{ID: toolID(p.ID), Name: p.Name, Input: w.input(field, p.Text)}
 	case dialect.ToolResult:
 		w.called = true
-		r := &wireToolResult{ID: toolID(p.ID), Content: w.blocks(field, p.Parts)}
+		r := &wireToolResult{ID: toolID(p.ID), Content: w.blocksOf(field, p.Parts, true)}
 		if r.Content == nil {
 			r.Content = []wireBlock{} // the member must be there
 		}

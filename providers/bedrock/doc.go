@@ -22,5 +22,12 @@
 // other than s3, any JSON object as the answer's form without a schema, tool_choice none
 // in a conversation with tool calls, calls of one tool at a time but with Claude, log
 // probabilities. Listed as warnings: what leaves little different, such as a seed.
-// Guardrails are not configured by requests; they belong to the account.
+// Guardrails are not configured by requests; they belong to the account. Citations in
+// answers are left out, their texts stay.
+//
+// # What this was tried with
+//
+// A fake of the service, package bedrocktest, with which AWS's own client for Go works, too,
+// and whose signatures are checked by AWS's own signer. Paths are those of that client, to
+// the byte. It was never tried with the service itself: nobody's account was at hand.
 package bedrock
