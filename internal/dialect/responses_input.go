@@ -70,9 +70,7 @@ func (d *responsesDecoder) turn(role Role, grows bool, parts ...Part) {
 func (d *responsesDecoder) message(field string, v jsonscan.Value) error {
 	role := v.Get("role")
 	content := v.Get("content")
-	if v.Get("phase").Exists() {
-		d.warn(field+".phase", "not carried over")
-	}
+	d.others(field, v, "type", "id", "status", "role", "content")
 	switch {
 	case role.Is("user"):
 		parts, err := d.contents(field+".content", content)
@@ -135,9 +133,7 @@ func (d *responsesDecoder) content(field string, v jsonscan.Value) (p Part, err 
 	case kind.Is("input_text"), kind.Is("output_text"):
 		p.Kind = Text
 		p.Text, err = textOf(field+".text", v.Get("text"))
-		if !v.Get("annotations").Empty() {
-			d.warn(field+".annotations", "not carried over")
-		}
+		d.others(field, v, "type", "text", "logprobs", "prompt_cache_breakpoint")
 	case kind.Is("refusal"):
 		p.Kind = Refusal
 		p.Text, err = textOf(field+".refusal", v.Get("refusal"))
@@ -225,6 +221,7 @@ func mediaAt(field, at string) (Media, error) {
 
 func (d *responsesDecoder) call(field string, v jsonscan.Value) (err error) {
 	p := Part{Kind: ToolCall}
+	d.others(field, v, "type", "id", "status", "call_id", "name", "arguments")
 	if p.ID, err = textOf(field+".call_id", v.Get("call_id")); err != nil {
 		return err
 	}
@@ -240,6 +237,7 @@ func (d *responsesDecoder) call(field string, v jsonscan.Value) (err error) {
 
 func (d *responsesDecoder) result(field string, v jsonscan.Value) (err error) {
 	p := Part{Kind: ToolResult}
+	d.others(field, v, "type", "id", "status", "call_id", "output")
 	if p.ID, err = textOf(field+".call_id", v.Get("call_id")); err != nil {
 		return err
 	}

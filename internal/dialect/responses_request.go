@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
@@ -47,6 +48,17 @@ type responsesDecoder struct {
 
 func (d *responsesDecoder) warn(field, reason string) {
 	d.r.Warnings = append(d.r.Warnings, Warning{Field: field, Reason: reason})
+}
+
+// others warns of the members of an object that have no place, unless they ask for nothing.
+func (d *responsesDecoder) others(field string, v jsonscan.Value, known ...string) {
+	for it := v.Iter(); it.Next(); {
+		isOff := string(it.Value().Raw()) == "false"
+		if !it.Value().Empty() && !isOff && !slices.Contains(known, string(it.Key())) {
+			d.warn(field, "has members that are not carried over")
+			return
+		}
+	}
 }
 
 func responsesUnsupported(field, reason string) error {
@@ -167,6 +179,7 @@ func (d *responsesDecoder) reasoning(v jsonscan.Value) error {
 	if v.Kind() != jsonscan.KindObject {
 		return &BodyError{Field: "reasoning", Reason: "must be an object"}
 	}
+	d.others("reasoning", v, "effort", "summary", "generate_summary")
 	effort := v.Get("effort")
 	if !effort.Exists() { // a summary comes anyway, where there is one
 		return nil
@@ -187,6 +200,7 @@ func (d *responsesDecoder) text(v jsonscan.Value) error {
 	if v.Kind() != jsonscan.KindObject {
 		return &BodyError{Field: "text", Reason: "must be an object"}
 	}
+	d.others("text", v, "verbosity", "format")
 	if verbosity := v.Get("verbosity"); verbosity.Exists() {
 		d.r.Rest = append(d.r.Rest, Member{Name: "verbosity", From: responsesName, Raw: verbosity.Raw()})
 	}
@@ -206,6 +220,7 @@ func (d *responsesDecoder) text(v jsonscan.Value) error {
 
 func (d *responsesDecoder) schema(format jsonscan.Value) (err error) {
 	f := &Format{}
+	d.others("text.format", format, "type", "name", "schema", "strict", "description")
 	if f.Name, err = textOf("text.format.name", format.Get("name")); err != nil {
 		return err
 	}
@@ -268,11 +283,7 @@ func (d *responsesDecoder) tool(field string, v jsonscan.Value) (err error) {
 			return responsesUnsupported(field+"."+extra, "only OpenAI does this")
 		}
 	}
-	for _, extra := range []string{"allowed_callers", "output_schema"} {
-		if !v.Get(extra).Empty() {
-			d.warn(field+"."+extra, "not carried over")
-		}
-	}
+	d.others(field, v, "type", "name", "description", "parameters", "strict")
 	d.r.Tools = append(d.r.Tools, t)
 	return nil
 }

@@ -143,7 +143,8 @@ func TestResponsesRefusals(t *testing.T) {
 }
 
 func TestResponsesWarns(t *testing.T) {
-	r, err := Responses().DecodeRequest([]byte(`{"model":"m","truncation":"auto","stream_options":{"include_obfuscation":true},"input":[
+	r, err := Responses().DecodeRequest([]byte(`{"model":"m","truncation":"auto","stream_options":{"include_obfuscation":true},"reasoning":{"context":"x"},
+	  "tools":[{"type":"function","name":"f","output_schema":{"type":"object"},"async":false}],"input":[
 	  {"type":"reasoning","summary":[{"type":"summary_text","text":"x"}],"encrypted_content":"gAAAAAB"},
 	  {"role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"a","annotations":[{"type":"url_citation"}]}]}]}`))
 	require.NoError(t, err)
@@ -152,7 +153,7 @@ func TestResponsesWarns(t *testing.T) {
 		fields = append(fields, w.Field)
 	}
 	assert.ElementsMatch(t, []string{
-		"truncation", "stream_options.include_obfuscation", "input[0].encrypted_content", "input[1].phase", "input[1].content[0].annotations",
+		"truncation", "stream_options.include_obfuscation", "input[0].encrypted_content", "input[1]", "input[1].content[0]", "reasoning", "tools[0]",
 	}, fields)
 	// Reasoning that another service sealed would be refused by this one: it is left out.
 	require.Len(t, r.Messages, 1)
