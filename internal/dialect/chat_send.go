@@ -1,6 +1,9 @@
 package dialect
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 func (chatCodec) EncodeRequest(r *Request, o *RequestOptions, note func(Warning)) ([]byte, error) {
 	e := chatWriter{note: note}
@@ -36,7 +39,7 @@ func (e *chatWriter) warn(field, reason string) { e.note(Warning{Field: field, R
 
 // takes writes the members of other bodies that mean the same here.
 func (e *chatWriter) takes(m *Member) bool {
-	same := m.From == chatName
+	same := m.From == chatName && !strings.Contains(m.Name, ".") // not those of an inner object
 	if m.From == responsesName {
 		switch m.Name {
 		case "service_tier", "prompt_cache_key", "safety_identifier":
@@ -143,7 +146,11 @@ func (e *chatWriter) limits(r *Request, o *RequestOptions) {
 // form writes what the answer is to be like.
 func (e *chatWriter) form(r *Request) {
 	w := &e.w
-	if t := r.Thinking; t != nil && !t.Off {
+	switch t := r.Thinking; {
+	case t == nil:
+	case t.Off:
+		e.warn("thinking", "not all models of the service can be told not to reason: they do as they are set up")
+	default:
 		effort := t.Effort
 		if effort == "" && t.Budget > 0 {
 			effort = EffortOf(t.Budget)

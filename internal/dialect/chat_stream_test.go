@@ -232,3 +232,75 @@ func TestAnswerStreamIsTheAnswer(t *testing.T) {
 	}
 	assert.Greater(t, n, 40)
 }
+
+// TestStreamCountsOnlyWhatIsHeld: what was handed on is no longer held.
+func TestStreamCountsOnlyWhatIsHeld(t *testing.T) {
+	s := streamExchange(t, Messages(), Chat()).NewStream(nil)
+	call := func(i int, args string) []byte {
+		return fmt.Appendf(nil, chunk(`{"tool_calls":[{"index":%d,"id":"c%d","function":{"name":"f","arguments":"%s"}}]}`), i, i, args)
+	}
+	text := strings.Repeat("x", maxChatHeld/4)
+	_, err := s.Feed(nil, call(0, `{\"x\":\"`))
+	for i := 1; err == nil && i < 8; i++ {
+		if _, err = s.Feed(nil, call(i, `{\"x\":\"`+text)); err == nil { // it waits
+			_, err = s.Feed(nil, call(i-1, `\"}`)) // until the one before it ends
+		}
+	}
+	require.NoError(t, err)
+}
+
+// TestChatEncoderGivesEmptyArguments: clients parse arguments, and nothing is not JSON.
+func TestChatEncoderGivesEmptyArguments(t *testing.T) {
+	e := Chat().NewStreamEncoder(&AnswerOptions{ID: "1"})
+	var out []byte
+	a := Answer{Parts: []Part{{Kind: ToolCall, ID: "a", Name: "f"}, {Kind: ToolCall, ID: "b", Name: "f", Text: `{"x":1}`}}, Stop: StopTools}
+	a.Events(func(ev *Event) { out = e.Append(out, ev) })
+	got := assemble(Chat(), out)
+	require.Len(t, got.Parts, 2)
+	assert.Equal(t, "{}", got.Parts[0].Text)
+	assert.Equal(t, `{"x":1}`, got.Parts[1].Text)
+	assert.Contains(t, string(out), `"id":"chatcmpl-1"`)
+}
+
+// unendingDecoder goes on after its end, as a codec may whose service does.
+type unendingDecoder struct{ fails bool }
+
+func (d unendingDecoder) Decode(_ string, data []byte, emit func(*Event)) error {
+	if string(data) == "end" {
+		emit(&Event{Kind: Begin})
+		if d.fails {
+			emit(&Event{Kind: Fail, Failure: &Failure{Kind: FailServer}})
+		}
+		emit(&Event{Kind: Finish})
+		emit(&Event{Kind: End})
+		emit(&Event{Kind: End})
+		return nil
+	}
+	return &BodyError{Reason: "goes on"}
+}
+
+type unendingService struct {
+	Service
+
+	fails bool
+}
+
+func (s unendingService) NewStreamDecoder() StreamDecoder { return unendingDecoder{fails: s.fails} }
+
+func TestStreamEndsOnce(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		x := streamExchange(t, Chat(), unendingService{Service: Messages(), fails: fails})
+		s := x.NewStream(nil)
+		out, err := s.Feed(nil, []byte("data: end\n\ndata: more\n\n"))
+		require.NoError(t, err)
+		out, err = s.Finish(out)
+		require.NoError(t, err)
+		assert.Equal(t, fails, s.Failure() != nil)
+		assert.Equal(t, fails, !s.Ended())
+		want := 1
+		if fails {
+			want = 0
+		}
+		assert.Equal(t, want, strings.Count(string(out), "[DONE]"))
+	}
+}

@@ -89,6 +89,7 @@ type UnsupportedError struct {
 	Field, Service, Reason string
 }
 
+// Error names the field, the service and the reason.
 func (e *UnsupportedError) Error() string {
 	return "dialect: " + e.Field + " can't be carried over to " + e.Service + ": " + e.Reason
 }
@@ -99,6 +100,7 @@ type BodyError struct {
 	Field, Reason string
 }
 
+// Error names the field and what is wrong with it.
 func (e *BodyError) Error() string {
 	if e.Field == "" {
 		return "dialect: the body " + e.Reason

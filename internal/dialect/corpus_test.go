@@ -208,7 +208,6 @@ func sectionNames(list []section) []string {
 	for _, s := range list {
 		names = append(names, s.name)
 	}
-	slices.Sort(names[:min(2, len(names))])
 	return names
 }
 

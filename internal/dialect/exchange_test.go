@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -111,6 +112,51 @@ func TestChatServiceThatKnowsMaxTokensOnly(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, string(x.Body()), `"max_tokens":9`)
 	assert.NotContains(t, string(x.Body()), `max_completion_tokens`)
+}
+
+// TestChatToChatSaysTheSame: what the middle form holds comes out as it went in, and what it
+// has no place for is handed through.
+func TestChatToChatSaysTheSame(t *testing.T) {
+	n := 0
+	for _, c := range readCorpus(t) {
+		in, _ := c.get("client request")
+		client, _ := c.codecs()
+		if client.Name() != chatName {
+			continue
+		}
+		x, err := NewExchange(Chat(), Chat(), []byte(in), Options{})
+		if err != nil {
+			continue
+		}
+		n++
+		want := x.Request()
+		got, err := Chat().DecodeRequest(x.Body())
+		require.NoError(t, err, "%s", x.Body())
+		got.IncludeUsage = want.IncludeUsage // always asked for
+		got.Warnings, want.Warnings = nil, nil
+		want.TopK = ""
+		if want.Thinking != nil && want.Thinking.Off {
+			want.Thinking = nil
+		}
+		want.Rest = slices.DeleteFunc(want.Rest, func(m Member) bool { return strings.Contains(m.Name, ".") })
+		for i := range want.System {
+			want.System[i].Cache = nil
+		}
+		for i := range want.Messages {
+			m := &want.Messages[i]
+			m.Parts = slices.DeleteFunc(m.Parts, func(p Part) bool { return p.Kind == Reasoning })
+			for j := range m.Parts {
+				m.Parts[j].Cache = nil
+				if m.Parts[j].Kind == ToolCall && m.Parts[j].Text == "" {
+					m.Parts[j].Text = "{}"
+				}
+			}
+		}
+		assert.ElementsMatch(t, want.Rest, got.Rest, c.name)
+		got.Rest, want.Rest = nil, nil
+		assert.Equal(t, want, got, c.name)
+	}
+	assert.Greater(t, n, 40)
 }
 
 // TestChatLegacyCallsKeepApart: functions had no ids; each answer belongs to the call before.
