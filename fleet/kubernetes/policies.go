@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/kvsteer/kvsteer/policy"
+	"github.com/kvsteer/kvsteer/providers/file"
 )
 
 // ErrNoPolicy: there is no InferencePolicy. Seen by operators in Policies.Status and
@@ -43,6 +44,12 @@ type PolicyOptions struct {
 	// beside the objects of the cluster. Together is always true.
 	Compile policy.Options
 	Check   policy.CheckOptions
+	// Providers takes what the InferenceProviders say: a *[providers.Set], which is still to
+	// be closed by whoever made it. Each object counts for itself. Nil: they are only checked.
+	// ReadProviders says how they are read: which kinds there are besides, where Secrets are
+	// mounted.
+	Providers     file.Set
+	ReadProviders file.Options
 	// Timeout bounds the wait for each answer of the API server. Default 30 s.
 	Timeout time.Duration
 	// OnLoad is told of every Set that came into force after the first, OnError of every
@@ -61,12 +68,15 @@ type PolicyOptions struct {
 // saying what it said before, and one that is new and wrong says nothing; its status
 // and OnError tell why. InferenceProviders, GatewayBackends, pools and worker sets are
 // read for their names, which policies may use; providers and backends are checked
-// too.
+// too, and providers given to PolicyOptions.Providers.
 type Policies struct {
 	opts PolicyOptions
 	set  atomic.Pointer[policy.Set]
-	// good is what each policy said last that was right, by namespace/name.
-	good   map[string]*policy.File
+	// good is what each policy said last that was right, by namespace/name. Of providers
+	// read is what they say, inForce what requests may be sent to.
+	good          map[string]*policy.File
+	read, inForce map[string]*served
+
 	writer statusWriter
 	told   *problems
 

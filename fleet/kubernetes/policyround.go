@@ -29,6 +29,8 @@ type policyRound struct {
 	pools bool
 	// fresh is what this round has put in force in place of something else.
 	fresh *policy.Set
+	// providerErrs are what is wrong with providers.
+	providerErrs map[string]error
 }
 
 func (p *Policies) round(s *session) error {
@@ -40,6 +42,7 @@ func (p *Policies) round(s *session) error {
 	}
 	manifests := r.parse()
 	r.choose(manifests)
+	r.serve()
 	err := r.load()
 	p.told.begin()
 	p.note(r, err)
@@ -265,6 +268,12 @@ func (p *Policies) note(r *policyRound, err error) {
 		p.status.Err = nil
 	}
 	p.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(r.providerErrs)) {
+		var object *ObjectError
+		if errors.As(r.providerErrs[key], &object) {
+			problems = append(problems, object)
+		}
+	}
 	for _, object := range problems {
 		p.told.add(object)
 	}
@@ -293,7 +302,7 @@ func (r *policyRound) report(s *session) {
 	for _, u := range r.others {
 		switch u.GetKind() {
 		case KindProvider:
-			r.write(s, u, providerConditions(u)...)
+			r.write(s, u, r.providerConditions(u)...)
 		case KindBackend:
 			r.write(s, u, r.backendConditions(u)...)
 		}
@@ -317,18 +326,6 @@ func (r *policyRound) condition(key string) condition {
 		c.Reason, c.Message = ReasonInvalid, lines(findings)
 	}
 	return c
-}
-
-func providerConditions(u *unstructured.Unstructured) []condition {
-	var spec InferenceProviderSpec
-	err := decode(u, &spec)
-	if err == nil && spec.URL == "" {
-		err = errors.New("url: missing; write the base address of the provider's API")
-	}
-	return []condition{accepted(err), {
-		Type: ConditionProgrammed, Reason: ReasonNotSupported,
-		Message: "Policies may name the provider, but this release sends no requests to providers.",
-	}}
 }
 
 func accepted(err error) condition {

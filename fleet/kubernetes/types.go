@@ -56,29 +56,6 @@ type TargetPort struct {
 	Number int `json:"number" doc:"The port's number." min:"1" max:"65535"`
 }
 
-// InferenceProviderSpec describes an external service. The router does not send
-// requests to providers so far; policies may name them.
-type InferenceProviderSpec struct {
-	URL         string            `json:"url"                   doc:"Base address of its API, without /v1." pattern:"^https?://"`
-	API         string            `json:"api,omitempty"         doc:"The API that it speaks. Default openai." enum:"openai,anthropic"`
-	Models      []ProviderModel   `json:"models,omitempty"      doc:"Models that it serves."`
-	Region      string            `json:"region,omitempty"      doc:"Where it computes; policies can exclude by it."`
-	Labels      map[string]string `json:"labels,omitempty"      doc:"Labels for policies to select by."`
-	Credentials *SecretKey        `json:"credentials,omitempty" doc:"Where its API key is. KVSteer does not read it so far."`
-}
-
-// ProviderModel is a model that a provider serves.
-type ProviderModel struct {
-	Name         string `json:"name"                   doc:"Its name for clients and policies."                       minLength:"1"`
-	UpstreamName string `json:"upstreamName,omitempty" doc:"Its name for the provider, if that is another."`
-}
-
-// SecretKey is one key of a Secret in the same namespace.
-type SecretKey struct {
-	Name string `json:"name" doc:"The Secret's name."       minLength:"1"`
-	Key  string `json:"key"  doc:"The key in it."           minLength:"1"`
-}
-
 // GatewayBackendSpec is what the routes of a gateway refer to.
 type GatewayBackendSpec struct {
 	Ref BackendRef `json:"ref" doc:"What serves the requests: an object in the same namespace."`
@@ -111,6 +88,8 @@ const (
 	ReasonLastGood = "LastGoodVersionInForce"
 	// ReasonUnresolved: what the object refers to does not exist.
 	ReasonUnresolved = "RefNotFound"
-	// ReasonNotSupported: this release has no use for the object.
+	// ReasonProgrammed: what the object says is acted on.
+	ReasonProgrammed = "Programmed"
+	// ReasonNotSupported: this release, or this program, has no use for the object.
 	ReasonNotSupported = "NotSupported"
 )

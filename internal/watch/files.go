@@ -22,6 +22,9 @@ type Options struct {
 	// Load makes of all files what is in force, or says why it can't, and then leaves
 	// what was. It must not keep the files' data.
 	Load func([]File) error
+	// Retry: Load depends on more than the files, so what it refused is tried again at each
+	// look. It is told again only if it is refused for another reason.
+	Retry bool
 	// Failed is told of each change that is not in force, once; Restored that after that
 	// the files are what is in force again. They, and Load, are called by one goroutine after the other.
 	Failed   func(error)
@@ -97,7 +100,7 @@ func (f *Files) Reload() error {
 func (f *Files) look() {
 	f.looking.Lock()
 	defer f.looking.Unlock()
-	if f.acted && f.unchanged(&f.last) {
+	if f.acted && f.unchanged(&f.last) && !f.retries() {
 		return
 	}
 	seen, err := f.read()
@@ -118,7 +121,7 @@ func (f *Files) act(seen *look, err error) error {
 			f.opts.Restored()
 		}
 		return nil
-	case seen.same(&f.bad):
+	case seen.same(&f.bad) && (err != nil || !f.opts.Retry):
 		return f.badErr // reported before
 	case err == nil:
 		err = f.load(seen)
@@ -128,10 +131,16 @@ func (f *Files) act(seen *look, err error) error {
 		return nil
 	}
 	seen.drop()
+	news := !seen.same(&f.bad) || err.Error() != f.badErr.Error()
 	f.bad, f.badErr = *seen, err
-	f.opts.Failed(err)
+	if news {
+		f.opts.Failed(err)
+	}
 	return err
 }
+
+// retries reports whether what was refused may be taken now.
+func (f *Files) retries() bool { return f.opts.Retry && f.bad.known && f.last.same(&f.bad) }
 
 func (f *Files) load(seen *look) error {
 	if err := f.opts.Load(seen.files); err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -112,4 +113,38 @@ func TestUnchanged(t *testing.T) {
 	g, err := watch.Read(path, 64, watch.Errors{})
 	require.NoError(t, err)
 	require.False(t, f.Same(&g))
+}
+
+// What Load refuses for a reason outside of the files is taken when that is gone, and told once.
+func TestRetries(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.yaml")
+	write(t, path, "one")
+	synctest.Test(t, func(t *testing.T) {
+		var e events
+		o := e.options(path)
+		load := o.Load
+		o.Retry = true
+		var reason atomic.Pointer[error] // why it is refused
+		o.Load = func(files []watch.File) error {
+			if err := reason.Load(); err != nil {
+				return *err
+			}
+			return load(files)
+		}
+		f, err := watch.Open(o)
+		require.NoError(t, err)
+		defer f.Close()
+		reason.Store(&errWrong)
+		write(t, path, "two")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		reason.Store(&errLarge)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.ErrorIs(t, f.Reload(), errLarge)
+		reason.Store(nil)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"load one", "failed wrong", "failed large", "load two"}, e.list)
+	})
 }

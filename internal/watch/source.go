@@ -25,6 +25,8 @@ type SourceOptions[T any] struct {
 	Now    func() time.Time
 	Logger *slog.Logger
 
+	// Retry is as in [Options].
+	Retry bool
 	// Load is as in [Options], and returns what is to be known of what is in force now.
 	Load func([]File) (T, error)
 	// Loaded is told of what came into force, once the status is this, to log it. It may be
@@ -82,7 +84,7 @@ func OpenSource[T any](o SourceOptions[T]) (*Source[T], error) {
 	var err error
 	s.files, err = Open(Options{
 		Paths: o.Paths, Interval: o.Interval, Now: o.Now, MaxFileBytes: o.MaxFileBytes, Errors: o.Errors,
-		Load: s.load, Failed: s.failed, Restored: s.restored,
+		Retry: o.Retry, Load: s.load, Failed: s.failed, Restored: s.restored,
 	})
 	if err != nil {
 		return nil, err

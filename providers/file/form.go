@@ -74,7 +74,7 @@ func objectSchema[T any](fields []field[T]) node {
 func textField[T any](name, of, doc string, part func(*T) *string) field[T] {
 	return field[T]{
 		name: name, of: of, doc: doc,
-		schema: func() node { return node{"type": []string{"string", "number", "boolean"}} },
+		schema: func() node { return node{"type": "string"} },
 		read:   func(p *parser, n *yaml.Node, what string, into *T) { p.Text(n, what, part(into)) },
 	}
 }
@@ -137,7 +137,7 @@ func mapField[T any](name, of, doc string, part func(*T) *map[string]string) fie
 	return field[T]{
 		name: name, of: of, doc: doc,
 		schema: func() node {
-			return node{"type": "object", "additionalProperties": node{"type": []string{"string", "number", "boolean"}}}
+			return node{"type": "object", "additionalProperties": node{"type": "string"}}
 		},
 		read: func(p *parser, n *yaml.Node, what string, into *T) {
 			m := map[string]string{}

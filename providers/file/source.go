@@ -113,7 +113,8 @@ func Follow(path string, set Set, o Options) (*Source, error) {
 		Package: "providers/file", What: "a file or a directory with providers",
 		Paths: append([]string{path}, o.Also...), MaxFileBytes: maxFileBytes, Errors: wrapped(),
 		Interval: o.Interval, Now: o.Now, Logger: o.Logger,
-		Load: s.load, Loaded: s.loaded, OnError: o.OnError,
+		Retry: true, // a file of credentials may come later
+		Load:  s.load, Loaded: s.loaded, OnError: o.OnError,
 		Stays: "providers stay as they were", Again: "the files of providers say what is in force again",
 	})
 	if err != nil {

@@ -127,6 +127,29 @@ func TestWhatASetRefuses(t *testing.T) {
 	}
 }
 
+// A credential's file may come after the manifest that names it.
+func TestCredentialsMayComeLater(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "p.yaml")
+	write(t, path, manifest("a", "m"))
+	set := newSet(t)
+	var mu sync.Mutex
+	n := 0
+	s := follow(t, path, set, file.Options{Interval: time.Millisecond, OnError: func(error) { mu.Lock(); defer mu.Unlock(); n++ }})
+	write(t, path, spec("  credentials: {file: key}\n  models: [other]\n"))
+	require.Eventually(t, func() bool { return s.Status().Err != nil }, 30*time.Second, time.Millisecond)
+	require.Equal(t, []string{"a/m"}, offers(set))
+	for range 3 {
+		require.Error(t, s.Reload())
+	}
+	write(t, filepath.Join(dir, "key"), "secret\n")
+	require.Eventually(t, func() bool { return len(set.Offers("other")) == 1 }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.Status().Err == nil }, 30*time.Second, time.Millisecond)
+	mu.Lock()
+	defer mu.Unlock()
+	require.LessOrEqual(t, n, 2, "the file may have been seen empty, before it was written whole")
+}
+
 // What stays the same keeps what was learned of it: the Offers are those of before, kinds of
 // programs among them.
 func TestKeepsWhatStays(t *testing.T) {

@@ -1,6 +1,6 @@
 // Package crd makes the CustomResourceDefinitions of KVSteer's own resources of what
-// the library itself reads them by: the Go types with their tags, and of policies the
-// tables that package policy parses them with.
+// the library itself reads them by: the Go types with their tags, and of policies and
+// providers the tables that packages policy and providers/file parse them with.
 //
 // It is written by hand because the generator that others use reads types only, and
 // half of what there is to say about policies is in those tables.
@@ -20,6 +20,7 @@ import (
 
 	"github.com/kvsteer/kvsteer/fleet/kubernetes"
 	"github.com/kvsteer/kvsteer/policy"
+	"github.com/kvsteer/kvsteer/providers/file"
 )
 
 // node is a part of an OpenAPI schema, or of the manifest around it.
@@ -37,7 +38,18 @@ func conditionColumn(kind string) column {
 
 // Manifests are the definitions of all kinds, as YAML documents.
 func Manifests() ([]byte, error) {
-	spec, err := policySpec()
+	text, err := policy.Schema()
+	if err != nil {
+		return nil, err
+	}
+	spec, err := specOf(text)
+	if err != nil {
+		return nil, err
+	}
+	if text, err = file.Schema(); err != nil {
+		return nil, err
+	}
+	provider, err := specOf(text)
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +72,8 @@ func Manifests() ([]byte, error) {
 			[]column{workers, accepted, reason, age},
 		},
 		{
-			kubernetes.KindProvider, "An external service, which policies may name.", typed[kubernetes.InferenceProviderSpec](),
-			[]column{{"URL", "string", ".spec.url"}, accepted, programmed, age},
+			kubernetes.KindProvider, "An external service that requests can be sent to, and policies may name.", provider,
+			[]column{{"Kind", "string", ".spec.kind"}, {"URL", "string", ".spec.url"}, accepted, programmed, age},
 		},
 		{
 			kubernetes.KindPolicy, "A routing policy: docs/policy.md explains it.", spec,
@@ -199,21 +211,17 @@ func tag(s node, tags reflect.StructTag) {
 	}
 }
 
-// policySpec is the schema of a policy's spec, in the form that the API server takes:
-// no references, and where a value may be of several types, none, which the library
-// itself looks into.
-func policySpec() (node, error) {
-	text, err := policy.Schema()
-	if err != nil {
-		return nil, err
-	}
+// specOf is the schema of the spec of a JSON Schema's document, in the form that the API
+// server takes: no references, and where a value may be of several types, none, which the
+// library itself looks into.
+func specOf(text []byte) (node, error) {
 	var root struct {
 		Ref        string          `json:"$ref"`
 		Properties map[string]node `json:"properties"`
 		Defs       map[string]node `json:"$defs"`
 	}
 	if err := json.Unmarshal(text, &root); err != nil {
-		return nil, fmt.Errorf("crd: the schema of policies: %w", err)
+		return nil, fmt.Errorf("crd: a schema: %w", err)
 	}
 	document := node{"properties": root.Properties}
 	if root.Ref != "" {
@@ -228,7 +236,7 @@ func policySpec() (node, error) {
 	}
 	spec := mapOf(properties["spec"])
 	if spec == nil {
-		return nil, errors.New("crd: the schema of policies has no spec")
+		return nil, errors.New("crd: a schema has no spec")
 	}
 	return structural(spec, root.Defs), nil
 }
@@ -271,9 +279,9 @@ func structural(s node, defs map[string]node) node {
 		}
 	case "array":
 		out["items"] = structural(mapOf(s["items"]), defs)
-	case "string", "integer", "boolean":
+	case "string", "integer", "number", "boolean":
 	default:
-		return node{"description": s["description"], anything: true}
+		out = node{"description": s["description"], anything: true}
 	}
 	if slices.Contains([]string{"", "<nil>"}, fmt.Sprint(out["description"])) {
 		delete(out, "description")
