@@ -1,10 +1,7 @@
 package dialect
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
 
@@ -131,68 +128,6 @@ func TestStreamUsageIsTheLastReport(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, Usage{Known: true, Input: 5, Output: 3}, s.Usage())
 }
-
-// failingBody breaks off with an error of its own.
-type failingBody struct {
-	io.Reader
-
-	err    error
-	closed int
-}
-
-func (b *failingBody) Read(p []byte) (int, error) {
-	n, err := b.Reader.Read(p)
-	if errors.Is(err, io.EOF) {
-		err = b.err
-	}
-	return n, err
-}
-
-func (b *failingBody) Close() error { b.closed++; return nil }
-
-func TestStreamReader(t *testing.T) {
-	x := streamExchange(t, Chat(), Messages())
-	whole := "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}}\n\n" +
-		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n" +
-		"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"Hello\"}}\n\n" +
-		"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
-	half, _, _ := strings.Cut(whole, "event: message_stop")
-	reset := errors.New("connection reset")
-
-	for _, tt := range []struct {
-		name, in string
-		err      error
-		want     error
-		ends     bool
-	}{
-		{"whole", whole, io.EOF, nil, true},
-		{"whole, then a reset", whole, reset, nil, true},
-		{"half, body ended", half, io.EOF, io.ErrUnexpectedEOF, false},
-		{"half, reset", half, reset, reset, false},
-		{"nothing", "", io.EOF, io.ErrUnexpectedEOF, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			body := &failingBody{Reader: strings.NewReader(tt.in), err: tt.err}
-			r := x.NewStream(nil).Reader(body)
-			got, err := io.ReadAll(io.MultiReader(onePerRead{r}))
-			require.ErrorIs(t, err, tt.want)
-			assert.Equal(t, tt.ends, bytes.HasSuffix(got, []byte("data: [DONE]\n\n")))
-			if tt.in != "" {
-				assert.Contains(t, string(got), "Hello", "what came before the break is handed on")
-			}
-			n, again := r.Read(make([]byte, 1))
-			assert.Zero(t, n)
-			require.Error(t, again, "the end stays")
-			require.NoError(t, r.Close())
-			assert.Equal(t, 1, body.closed)
-		})
-	}
-}
-
-// onePerRead reads with a buffer of one byte.
-type onePerRead struct{ r io.Reader }
-
-func (o onePerRead) Read(p []byte) (int, error) { return o.r.Read(p[:1]) }
 
 // TestAnswerStreamIsTheAnswer: a whole answer as a stream says the same.
 func TestAnswerStreamIsTheAnswer(t *testing.T) {
