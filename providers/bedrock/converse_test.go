@@ -281,3 +281,18 @@ func TestToolIDs(t *testing.T) {
 		assert.Regexp(t, `^[a-zA-Z0-9_-]+$`, got)
 	}
 }
+
+// Results of tools come first, and a mark stays behind what it was behind.
+func TestResultsComeFirst(t *testing.T) {
+	mark := json.RawMessage(`{"type":"ephemeral"}`)
+	r := &dialect.Request{Model: claude, Tools: []dialect.Tool{{Name: "f"}}, Messages: []dialect.Message{
+		{Role: dialect.User, Parts: []dialect.Part{{Kind: dialect.Text, Text: "a"}}},
+		{Role: dialect.Assistant, Parts: []dialect.Part{{Kind: dialect.ToolCall, ID: "t", Name: "f"}}},
+		{Role: dialect.User, Parts: []dialect.Part{{Kind: dialect.Text, Text: "b", Cache: mark}, {Kind: dialect.Text, Text: "c"}}},
+		{Role: dialect.User, Parts: []dialect.Part{{Kind: dialect.ToolResult, ID: "t", Cache: mark}}},
+	}}
+	body, err := converse{}.EncodeRequest(r, nil, func(dialect.Warning) {})
+	require.NoError(t, err)
+	assert.Contains(t, string(body), `{"role":"user","content":[{"toolResult":{"toolUseId":"t","content":[]}},{"cachePoint":{"type":"default"}},`+
+		`{"text":"b"},{"cachePoint":{"type":"default"}},{"text":"c"}]}`)
+}
