@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/fleet"
@@ -50,6 +52,7 @@ type rig struct {
 type rigConfig struct {
 	engines   int
 	engine    func(i int, c *fleettest.Config)
+	worker    func(w *fleet.Worker)
 	tracer    kvsteerotel.Options
 	options   []kvsteer.Option
 	transport kvsteer.TransportOptions
@@ -72,7 +75,11 @@ func newRig(t testing.TB, c rigConfig) *rig {
 		}
 		e := fleettest.New(t, cfg)
 		r.engines = append(r.engines, e)
-		workers = append(workers, e.Worker())
+		w := e.Worker()
+		if c.worker != nil {
+			c.worker(&w)
+		}
+		workers = append(workers, w)
 	}
 	var err error
 	r.fleet, err = fleet.New(fleet.Options{
@@ -83,7 +90,8 @@ func newRig(t testing.TB, c rigConfig) *rig {
 		c.sampler = sdktrace.AlwaysSample()
 	}
 	r.provider = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(r.spans), sdktrace.WithSampler(c.sampler))
-	c.tracer.TracerProvider = r.provider
+	counts := &counted{TracerProvider: r.provider}
+	c.tracer.TracerProvider = counts
 	if c.tracer.Propagator == nil {
 		c.tracer.Propagator = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
 	}
@@ -112,6 +120,7 @@ func newRig(t testing.TB, c rigConfig) *rig {
 		require.NoError(t, encoder.Close())
 		require.NoError(t, r.fleet.Close())
 		require.NoError(t, r.provider.Shutdown(context.Background()))
+		require.Equal(t, counts.started.Load(), counts.ended.Load(), "each span is ended once")
 	})
 	require.Eventually(t, func() bool { return r.fleet.Snapshot().Routable() == c.engines }, wait, tick)
 	return r
@@ -195,3 +204,41 @@ func assertHas(t testing.TB, s sdktrace.ReadOnlySpan, want map[string]any) {
 type failing func(req *http.Request) (*http.Response, error)
 
 func (f failing) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// counted is a provider that counts the calls of End: the SDK's spans pass over the second.
+type counted struct {
+	trace.TracerProvider
+
+	started, ended atomic.Int32
+}
+
+func (c *counted) Tracer(name string, o ...trace.TracerOption) trace.Tracer {
+	return &countedTracer{c.TracerProvider.Tracer(name, o...), c}
+}
+
+type countedTracer struct {
+	trace.Tracer
+
+	counts *counted
+}
+
+func (c *countedTracer) Start(ctx context.Context, name string, o ...trace.SpanStartOption) (context.Context, trace.Span) {
+	ctx, span := c.Tracer.Start(ctx, name, o...)
+	if !span.IsRecording() {
+		return ctx, span
+	}
+	c.counts.started.Add(1)
+	span = &countedSpan{span, c.counts}
+	return trace.ContextWithSpan(ctx, span), span
+}
+
+type countedSpan struct {
+	trace.Span
+
+	counts *counted
+}
+
+func (c *countedSpan) End(o ...trace.SpanEndOption) {
+	c.counts.ended.Add(1)
+	c.Span.End(o...)
+}

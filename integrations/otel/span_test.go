@@ -24,6 +24,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/fleet/fleettest"
 	kvsteerotel "github.com/kvsteer/kvsteer/integrations/otel"
 )
@@ -272,6 +273,39 @@ func TestManyAtOnce(t *testing.T) {
 				assert.Equal(t, e.Name(), byTrace[parts[2]])
 			}
 		}
+	}
+}
+
+// slowDecoders predicts that workers that decode are slow at prompts.
+type slowDecoders struct{}
+
+func (slowDecoders) Predict(in []kvsteer.Features, out []kvsteer.Prediction) {
+	for i := range in {
+		own := time.Duration(in[i].Uncached) * time.Millisecond
+		if in[i].Class == string(fleet.RoleDecode) {
+			own *= 10
+		}
+		out[i] = kvsteer.Prediction{TTFT: own, Prefill: own, Externality: own}
+	}
+}
+
+func (slowDecoders) Observe(*kvsteer.Features, time.Duration) {}
+
+// Two workers for one request: one span, which both hear of.
+func TestTwoLegs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig{
+		engine:  func(i int, c *fleettest.Config) { c.Role = []fleet.Role{fleet.RolePrefill, fleet.RoleDecode}[i] },
+		worker:  func(w *fleet.Worker) { w.Class = string(w.Role) },
+		options: []kvsteer.Option{kvsteer.WithPredictor(slowDecoders{})},
+	})
+	r.post(chat(strings.Repeat("a long prompt ", 400), true))
+	s := r.span()
+	assertHas(t, s, map[string]any{"kvsteer.worker": "w1", "kvsteer.prefill_worker": "w0", "error.type": nil})
+	require.Len(t, events(s, "kvsteer.attempt"), 1)
+	for _, e := range r.engines {
+		require.Len(t, e.Requests(), 1)
+		assert.Contains(t, e.Requests()[0].Header.Get("Traceparent"), s.SpanContext().SpanID().String(), e.Name())
 	}
 }
 
