@@ -7,7 +7,7 @@ type Class uint8
 
 // The classes.
 const (
-	// ClassConnect: nothing was sent, or nothing came back: refused, reset, no such host.
+	// ClassConnect: nothing was sent: refused, no such host, no TLS.
 	ClassConnect Class = iota + 1
 	// ClassTimeout: the first byte was not there in time; or the service said so (408, 504).
 	ClassTimeout
@@ -17,7 +17,8 @@ const (
 	ClassQuota
 	// ClassOverloaded: the service is out of capacity (503, 529).
 	ClassOverloaded
-	// ClassServer: the service failed (5xx), or its answer can't be read.
+	// ClassServer: the service failed (5xx), its connection broke after the request was sent,
+	// or its answer can't be read.
 	ClassServer
 	// ClassContext: the prompt is longer than the model's context.
 	ClassContext

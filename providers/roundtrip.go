@@ -3,15 +3,18 @@ package providers
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/kvsteer/kvsteer/internal/dialect"
@@ -36,6 +39,7 @@ func (t *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, err
 	}
+	c.sent = true
 	resp, err := t.base.RoundTrip(out)
 	if err != nil {
 		return nil, c.lost(err)
@@ -57,7 +61,16 @@ type call struct {
 	target   Target
 	exchange *dialect.Exchange // nil: the client's API is the provider's
 	secret   Credential        // that was sent
+	conn     atomic.Uint32     // connAsked and so on
+	sent     bool              // the request was given to the base transport
 }
+
+// What is known of the connection that a request was sent by: nothing of a base that
+// doesn't say.
+const (
+	connAsked = iota + 1
+	connThere
+)
 
 func (c *call) fail(class Class, message string, err error) *Error {
 	return &Error{Provider: c.offer.from.Name, Model: c.offer.model.Name, Class: class, Message: message, Err: err}
@@ -80,7 +93,10 @@ func (c *call) prepare() (*http.Request, error) {
 	out := (&http.Request{
 		Method: c.req.Method, URL: u, Host: u.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: c.header(),
-	}).WithContext(c.req.Context())
+	}).WithContext(httptrace.WithClientTrace(c.req.Context(), &httptrace.ClientTrace{
+		GetConn: func(string) { c.conn.Store(connAsked) }, // another attempt, if the one before had sent nothing
+		GotConn: func(httptrace.GotConnInfo) { c.conn.Store(connThere) },
+	}))
 	if body == nil {
 		out.Body, out.ContentLength = c.req.Body, c.req.ContentLength
 	} else {
@@ -271,8 +287,13 @@ func (c *call) refused(pause time.Duration, secret Credential) {
 func (c *call) lost(err error) *Error {
 	ctx := c.req.Context()
 	class := ClassConnect
-	if timedOut(ctx, err) {
+	switch {
+	case !c.sent, ctx.Err() == nil && c.conn.Load() == connAsked:
+	case timedOut(ctx, err):
 		class = ClassTimeout
+	case c.conn.Load() == connThere, !dialled(err):
+		class = ClassServer
+	default:
 	}
 	if ctx.Err() == nil || class == ClassTimeout {
 		c.bad(class, 0, false)
@@ -286,12 +307,20 @@ func timedOut(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
+	if dialled(err) {
 		return false
 	}
 	var slow interface{ Timeout() bool }
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &slow) && slow.Timeout()
+}
+
+// dialled reports whether an error is that of a connection which was not made.
+func dialled(err error) bool {
+	var op *net.OpError
+	var dns *net.DNSError
+	var cert *tls.CertificateVerificationError
+	var plain tls.RecordHeaderError
+	return errors.As(err, &op) && op.Op == "dial" || errors.As(err, &dns) || errors.As(err, &cert) || errors.As(err, &plain)
 }
 
 // bad notes a failure. It returns how long the provider is left alone.

@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -304,6 +306,20 @@ func TestErrorsOfConnections(t *testing.T) {
 	no := fails(t, o, Exchange{API: chat}, newRequest(t, t.Context(), chat, `{"model":"ours"}`))
 	assert.Equal(t, ClassConnect, no.Class)
 	assert.Equal(t, 1, o.state.breaker.row)
+
+	encrypted := httptest.NewUnstartedServer(nil)
+	encrypted.Config.ErrorLog = log.New(io.Discard, "", 0)
+	encrypted.StartTLS()
+	t.Cleanup(encrypted.Close)
+	o = oneOffer(t, OpenAI{}, encrypted.URL)
+	no = fails(t, o, Exchange{API: chat}, newRequest(t, t.Context(), chat, `{"model":"ours"}`))
+	assert.Equal(t, ClassConnect, no.Class, "its certificate is nobody's")
+
+	reset := serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	o = oneOffer(t, OpenAI{}, reset.URL)
+	no = fails(t, o, Exchange{API: chat}, newRequest(t, t.Context(), chat, `{"model":"ours"}`))
+	assert.Equal(t, ClassServer, no.Class, "it may have been served")
+	assert.Equal(t, 1, reset.count())
 
 	svc := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	o = oneOffer(t, OpenAI{}, svc.URL)
