@@ -57,17 +57,26 @@ func chatFirst(choices jsonscan.Value) (first jsonscan.Value) {
 // chatMessage reads the parts of an answer's message.
 func chatMessage(a *Answer, msg jsonscan.Value) {
 	a.Parts = chatThoughts(msg)
-	add := func(kind PartKind, text string) {
-		if n := len(a.Parts); n > 0 && a.Parts[n-1].Kind == kind {
-			a.Parts[n-1].Text += text
-		} else if text != "" {
-			a.Parts = append(a.Parts, Part{Kind: kind, Text: text})
+	var open PartKind
+	var text []byte // of the part that is open: there may be many pieces
+	flush := func() {
+		if len(text) > 0 {
+			a.Parts = append(a.Parts, Part{Kind: open, Text: string(text)})
+			text = text[:0]
 		}
+	}
+	add := func(kind PartKind, piece string) {
+		if kind != open {
+			flush()
+			open = kind
+		}
+		text = append(text, piece...)
 	}
 	chatContent(msg.Get("content"), add)
 	if s, ok := msg.Get("refusal").Str(); ok {
 		add(Refusal, s)
 	}
+	flush()
 	call := func(id string, fn jsonscan.Value) {
 		if id == "" {
 			id = chatCallID(a.ID, len(a.Parts))

@@ -26,9 +26,18 @@ type chatEncoder struct {
 
 // chatThought is the reasoning of the part that is open, for its signature.
 type chatThought struct {
-	text                []byte
-	signature, redacted string
-	long                bool
+	text, signature []byte
+	redacted        string
+	long            bool
+}
+
+func (t *chatThought) add(ev *Event) {
+	if len(t.text)+len(t.signature)+len(ev.Text)+len(ev.Signature) > maxThought {
+		t.long = true
+		return
+	}
+	t.text = append(t.text, ev.Text...)
+	t.signature = append(t.signature, ev.Signature...)
 }
 
 // maxThought bounds the reasoning that is kept for its signature, in bytes. What is longer
@@ -121,7 +130,7 @@ func (e *chatEncoder) partBegin(dst []byte, p *Part) []byte {
 	e.open = p.Kind
 	switch p.Kind {
 	case Reasoning:
-		e.thought = chatThought{text: e.thought.text[:0], signature: p.Signature, redacted: p.Redacted}
+		e.thought = chatThought{text: e.thought.text[:0], signature: []byte(p.Signature), redacted: p.Redacted}
 	case Refusal:
 		e.refused = true
 	case ToolCall:
@@ -145,12 +154,7 @@ func (e *chatEncoder) partBegin(dst []byte, p *Part) []byte {
 func (e *chatEncoder) part(dst []byte, ev *Event) []byte {
 	switch e.open {
 	case Reasoning:
-		e.thought.signature += ev.Signature
-		if len(e.thought.text)+len(ev.Text) <= maxThought {
-			e.thought.text = append(e.thought.text, ev.Text...)
-		} else {
-			e.thought.long = true
-		}
+		e.thought.add(ev)
 		if ev.Text == "" {
 			return dst
 		}
@@ -182,10 +186,10 @@ func (e *chatEncoder) partEnd(dst []byte) []byte {
 	switch t := &e.thought; {
 	case e.open == ToolCall && !e.args:
 		return e.arguments(dst, "{}") // clients parse them, and nothing is not JSON
-	case e.open == Reasoning && !t.long && (t.signature != "" || t.redacted != ""):
+	case e.open == Reasoning && !t.long && (len(t.signature) > 0 || t.redacted != ""):
 		w := jsonWriter{b: append(append(dst, e.head...), chunkDelta...)}
 		w.key("thinking_blocks").open('[')
-		chatWriteThought(&w, &Part{Text: string(t.text), Signature: t.signature, Redacted: t.redacted})
+		chatWriteThought(&w, &Part{Text: string(t.text), Signature: string(t.signature), Redacted: t.redacted})
 		return append(append(w.b, ']'), chunkEnd...)
 	default:
 		return dst

@@ -239,3 +239,26 @@ func TestStreamEndsOnce(t *testing.T) {
 		assert.Equal(t, want, strings.Count(string(out), "[DONE]"))
 	}
 }
+
+// TestChatEncoderKeepsThoughtsWithinBounds: what is too long to be kept for its signature
+// still reaches the client.
+func TestChatEncoderKeepsThoughtsWithinBounds(t *testing.T) {
+	for _, tt := range []struct {
+		pieces int
+		signed bool
+	}{{1, true}, {2 * maxThought / (64 << 10), false}} {
+		e := Chat().NewStreamEncoder(&AnswerOptions{})
+		out := e.Append(nil, &Event{Kind: Begin, ID: "c"})
+		out = e.Append(out, &Event{Kind: PartBegin, Part: Part{Kind: Reasoning}})
+		piece := strings.Repeat("r", 64<<10)
+		for range tt.pieces {
+			out = e.Append(out, &Event{Kind: Delta, Text: piece})
+		}
+		out = e.Append(out, &Event{Kind: Delta, Signature: "sig"})
+		out = e.Append(out, &Event{Kind: PartEnd})
+		assert.Equal(t, tt.signed, strings.Contains(string(out), "thinking_blocks"))
+		got := assemble(Chat(), out)
+		require.Len(t, got.Parts, 1)
+		assert.Len(t, got.Parts[0].Text, tt.pieces*len(piece))
+	}
+}

@@ -31,7 +31,7 @@ type Options struct {
 type Exchange struct {
 	client   Client
 	service  Service
-	request  *Request
+	stream   bool
 	body     []byte
 	warnings []Warning
 	answer   AnswerOptions
@@ -46,8 +46,11 @@ func NewExchange(c Client, s Service, body []byte, o Options) (*Exchange, error)
 	if err != nil {
 		return nil, x.name(err)
 	}
-	x.request = r
-	x.answer = AnswerOptions{Model: o.Asked, IncludeUsage: r.IncludeUsage, Created: o.Created, ID: o.ID, Body: body}
+	x.stream = r.Stream
+	x.answer = AnswerOptions{Model: o.Asked, IncludeUsage: r.IncludeUsage, Created: o.Created, ID: o.ID}
+	if c.Name() == responsesName { // the others need not hold a long body while they answer
+		x.answer.Body = body
+	}
 	if o.Asked == "" {
 		x.answer.Model = r.Model
 	}
@@ -112,11 +115,8 @@ func plainField(field string) string {
 // Body is what to send to the service.
 func (x *Exchange) Body() []byte { return x.body }
 
-// Request is what the client asked, with the model's name that the service knows.
-func (x *Exchange) Request() *Request { return x.request }
-
 // Stream reports whether the client wants the answer streamed.
-func (x *Exchange) Stream() bool { return x.request.Stream }
+func (x *Exchange) Stream() bool { return x.stream }
 
 // Warnings are the fields that the service will not see; at most 64.
 func (x *Exchange) Warnings() []Warning { return x.warnings }

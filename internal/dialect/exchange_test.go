@@ -98,7 +98,6 @@ func TestExchangeNamesTheModel(t *testing.T) {
 			x, err := NewExchange(Chat(), Messages(), []byte(body), tt.o)
 			require.NoError(t, err)
 			assert.Contains(t, string(x.Body()), `"model":"`+tt.sent+`"`)
-			assert.Equal(t, tt.sent, x.Request().Model)
 			got, err := x.Answer(answer)
 			require.NoError(t, err)
 			assert.Contains(t, string(got), `"model":"`+tt.told+`"`)
@@ -129,7 +128,8 @@ func TestChatToChatSaysTheSame(t *testing.T) {
 			continue
 		}
 		n++
-		want := x.Request()
+		want, err := Chat().DecodeRequest([]byte(in))
+		require.NoError(t, err)
 		got, err := Chat().DecodeRequest(x.Body())
 		require.NoError(t, err, "%s", x.Body())
 		got.IncludeUsage = want.IncludeUsage // always asked for
