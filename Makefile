@@ -145,6 +145,10 @@ e2e-prometheus: ## Check alerts and dashboard with promtool, and on a real Prome
 e2e-console: ## Look at the console of package debug with a real Chromium (installed on first use) and axe-core, under load
 	cd internal/e2e/console && ./fetch.sh && $(GO) test -tags e2e -count 1 -v -timeout 30m .
 
+.PHONY: e2e-sdk
+e2e-sdk: ## Let the official Go SDKs of OpenAI and Anthropic talk to the fake providers, directly and through a gateway in another API
+	cd internal/e2e/sdk && GOWORK=off $(GO) test -tags e2e -count 1 -timeout 10m ./...
+
 # ---- check
 
 .PHONY: vet
