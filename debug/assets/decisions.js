@@ -1,7 +1,16 @@
 // The latest decisions, each with why it was taken and what came of it.
 import { $, badge, brief, clock, h, list, marked, number, part, percent, plural, rankName, setBadge, text, time } from "./dom.js";
 
-let held = null; // the ids that are shown while somebody reads
+let held = null; // what is shown while somebody reads, by id
+let known = []; // all of the latest look
+
+// hold keeps the list as it is from the moment on that somebody begins to read: what is
+// under the mouse must not move away, nor go when the router forgets it.
+function hold() {
+  if (!held) held = new Map(known.map((d) => [d.id, d]));
+}
+$("decisions-list").addEventListener("focusin", hold);
+$("decisions-list").addEventListener("toggle", hold, true); // it does not bubble
 const looks = new WeakMap();
 
 export function decisions(world) {
@@ -15,7 +24,9 @@ export function decisions(world) {
   // What moves can't be read: while one is unfolded or has the focus, new ones wait.
   const reading = list_.contains(document.activeElement) || list_.querySelector("details[open]");
   if (!reading) held = null;
-  else if (!held) held = new Set(all.map((d) => d.id));
+  else hold();
+  known = all;
+  if (held) for (const d of all) if (held.has(d.id)) held.set(d.id, d); // it may have ended
   const fresh = held ? all.filter((d) => !held.has(d.id)).length : 0;
   const button = $("decisions-new");
   button.hidden = fresh === 0;
@@ -26,7 +37,7 @@ export function decisions(world) {
     button.blur();
     decisions(world);
   };
-  const shown = all.filter((d) => (!held || held.has(d.id)) && wanted(d));
+  const shown = (held ? [...held.values()] : all).filter(wanted);
   list(list_, shown, (d) => d.id, make, update);
   $("decisions-empty").hidden = shown.length > 0 || !world.latest.recorded;
   text($("decisions-empty"), all.length ? "None of the latest decisions is like that." : "No decision yet.");

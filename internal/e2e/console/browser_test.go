@@ -56,7 +56,7 @@ func looks() []look {
 // page is a tab of a real browser that holds against the console whatever goes wrong.
 type page struct {
 	t      *testing.T
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // it is what chromedp calls a tab
 	origin string
 
 	mu       sync.Mutex

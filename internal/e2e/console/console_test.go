@@ -44,6 +44,8 @@ func TestEveryViewUnderLoad(t *testing.T) {
 					p.until(`[...document.querySelectorAll('#decisions-list .ttft')].filter(e => e.textContent.includes(', was ')).length > 5`)
 					eval[int](p, `document.querySelector("#decisions-list summary").click(), 0`) // it moves too fast for a mouse
 					p.until(`document.querySelectorAll('#decisions-list details[open] table.plain tbody tr').length >= 5`)
+					p.until(`!document.getElementById('decisions-new').hidden`)
+					require.True(t, eval[bool](p, `document.querySelector('#decisions-list details').open`), "new ones have pushed it away")
 				case "policy":
 					p.until(`document.getElementById('policy-body').textContent.includes('spare-the-old-cards')`)
 					p.until(`document.getElementById('policy-body').textContent.includes('Latest differences')`)

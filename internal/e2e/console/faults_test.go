@@ -47,7 +47,7 @@ func TestWhatGoesWrongIsAnnounced(t *testing.T) {
 	r := busy(t, showFleet()[:3])
 	p := open(t, r, looks()[0])
 	p.until(`document.getElementById('connection').dataset.state === 'live' && document.querySelectorAll('#fleet-cards .card').length === 4`)
-	r.engines[1].Kill()
+	require.NoError(t, r.engines[1].Kill())
 	p.until(`document.querySelectorAll('#fleet-cards .badge[data-kind=healthy]').length === 2`)
 	p.until(`/Worker gpu-a100-1 is (suspect|unhealthy)/.test(document.getElementById('announcer').textContent)`)
 	require.Equal(t, "polite", eval[string](p, `document.getElementById('announcer').getAttribute('aria-live')`))

@@ -77,7 +77,8 @@ func (r *rig) keepAsking(ctx context.Context, seed uint64, c client) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	slots := make(chan struct{}, 12)
-	for n := uint64(1); pause(ctx, time.Duration(float64(c.every)*(0.5+rand.Float64()))); n++ {
+	between := func() time.Duration { return time.Duration(float64(c.every) * (0.5 + rand.Float64())) } //nolint:gosec // a client's whim
+	for n := uint64(1); pause(ctx, between()); n++ {
 		select {
 		case slots <- struct{}{}:
 		default:

@@ -36,6 +36,8 @@ spec:
       exclude:
       - name: never-at-the-edge
         drop: {backend: {labels: {site: edge}}}
+      - name: never-leaves
+        drop: {backend: {type: Provider}}
       select: [{minimize: PredictedTTFT}]
       onEmpty: {action: Reject, status: 503, message: no worker of ours can serve this now}
   - name: trials-are-over
@@ -137,13 +139,13 @@ func (r *rig) build(ctx context.Context, listen string, members []member, spared
 		w.Class, w.Labels = m.class, m.labels
 		workers = append(workers, w)
 	}
-	var err error
+	err := r.external()
+	if err != nil {
+		return err
+	}
 	if r.fleet, err = fleet.New(fleet.Options{
 		Discoverer: fleet.Static(workers...), ScrapeInterval: 250 * time.Millisecond, ProbeInterval: time.Second,
 	}); err != nil {
-		return err
-	}
-	if err = r.external(); err != nil {
 		return err
 	}
 	set, err := policy.Load("rules.yaml", policyText(spared), policy.Options{})
@@ -169,7 +171,7 @@ func (r *rig) build(ctx context.Context, listen string, members []member, spared
 // external makes a service that is none of the fleet's: another fake engine, which wants a
 // key.
 func (r *rig) external() error {
-	const secret = "northcloud-secret"
+	const secret = "of-the-demo"
 	cfg := fleettest.Config{Name: "northcloud", Model: model, APIKey: secret, Speed: 8, OutputTokens: 48}
 	e, err := fleettest.Start(cfg)
 	if err != nil {
