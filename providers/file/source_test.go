@@ -127,6 +127,26 @@ func TestWhatASetRefuses(t *testing.T) {
 	}
 }
 
+// refuser refuses everything for one reason.
+type refuser struct{ err error }
+
+func (r *refuser) Update([]providers.Provider) error { return r.err }
+
+// What is wrong with a part that isn't written is told with the place of what it is a part of.
+func TestPlaces(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "p.yaml")
+	write(t, path, spec("  models:\n  - {name: m}\n"))
+	for field, want := range map[string]string{
+		"Models[0].APIs": "p.yaml:6:5: ", "Models[0].Name": "p.yaml:6:12: ", "Models": "p.yaml:6:3: ", "Paths": "p.yaml:1:1: ",
+	} {
+		wrong := &providers.ConfigError{Index: 0, Provider: "a", Field: field, Reason: "is wrong", Err: os.ErrInvalid}
+		_, err := file.Follow(path, &refuser{wrong}, file.Options{})
+		require.ErrorContains(t, err, want+`provider "a": `+field+" is wrong: invalid argument")
+	}
+	_, err := file.Follow(path, &refuser{providers.ErrClosed}, file.Options{})
+	require.ErrorIs(t, err, providers.ErrClosed)
+}
+
 // A credential's file may come after the manifest that names it.
 func TestCredentialsMayComeLater(t *testing.T) {
 	dir := t.TempDir()

@@ -84,8 +84,8 @@ func (a *Answer) stop() Stop {
 
 // Frames say what is odd about a stream. Its events are counted from 1, and 0 is never.
 type Frames struct {
-	// CRLF ends lines so; NoSpace writes data:{...}.
-	CRLF, NoSpace bool
+	// CRLF and CR end lines so, with both bytes or the first; NoSpace writes data:{...}.
+	CRLF, CR, NoSpace bool
 	// Comments puts one before each event.
 	Comments bool
 	// Split is how many bytes are written at once. 0: a whole event.

@@ -3,7 +3,9 @@ package providertest_test
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,6 +28,7 @@ type said struct {
 	thinking, text, refusal, stop string
 	calls                         map[int]*providertest.Call
 	order                         []string // of kinds
+	indexes                       []int    // of calls
 }
 
 func (s *said) kind(k string) {
@@ -73,6 +76,7 @@ func readChat(t *testing.T, data []string) (s said, usage any) {
 		for _, c := range calls {
 			s.kind("calls")
 			index, _ := at(c, "index").(float64)
+			s.indexes = append(s.indexes, int(index))
 			call := s.call(int(index))
 			call.ID += text(at(c, "id"))
 			call.Name += text(at(c, "function", "name"))
@@ -131,7 +135,7 @@ func readMessages(t *testing.T, names, data []string) (s said, usage any) {
 // Whatever is odd about a stream's frames, its events say the same.
 func TestStreams(t *testing.T) {
 	odd := map[string]providertest.Frames{
-		"plain": {}, "CRLF": {CRLF: true}, "no space": {NoSpace: true}, "comments": {Comments: true}, "one byte at a time": {Split: 1},
+		"plain": {}, "CRLF": {CRLF: true}, "CR": {CR: true}, "no space": {NoSpace: true}, "comments": {Comments: true}, "one byte at a time": {Split: 1},
 		"interleaved": {Interleave: true}, "4 MiB": {PadAt: 3, Pad: 4 << 20}, "all": {CRLF: true, NoSpace: true, Comments: true, Split: 3},
 		"usage null": {Usage: providertest.UsageLastNull}, "usage absent": {Usage: providertest.UsageLastAbsent},
 		"usage at the end": {Usage: providertest.UsageWithFinish}, "usage everywhere": {Usage: providertest.UsageEvery},
@@ -166,8 +170,19 @@ func TestStreams(t *testing.T) {
 					if f.PadAt > 0 {
 						require.Len(t, data[f.PadAt-1], f.Pad)
 					}
-					if f.CRLF {
-						require.Equal(t, strings.Count(body, "\n"), strings.Count(body, "\r\n"))
+					lines, returns, both := strings.Count(body, "\n"), strings.Count(body, "\r"), strings.Count(body, "\r\n")
+					switch {
+					case f.CRLF:
+						require.Equal(t, []int{lines, lines}, []int{returns, both})
+					case f.CR:
+						require.Zero(t, lines)
+					default:
+						require.Zero(t, returns)
+					}
+					require.Equal(t, f.Comments, strings.Contains(body, ": keep-alive"))
+					require.Equal(t, f.NoSpace, !strings.Contains(body, "data: "))
+					if d == providertest.OpenAI {
+						require.Equal(t, f.Interleave, !slices.IsSorted(got.indexes), got.indexes)
 					}
 				})
 			}
@@ -360,4 +375,20 @@ func TestOtherEndpoints(t *testing.T) {
 	s = start(t, providertest.Anthropic, providertest.Options{Models: []string{"c"}})
 	_, list = get(s, http.MethodGet, "/v1/models", "", "")
 	require.Equal(t, []any{"c", "c", false}, []any{at(parse(t, list), "data", 0, "id"), parse(t, list)["first_id"], parse(t, list)["has_more"]})
+}
+
+// What is to be written in pieces goes over the wire so.
+func TestPieces(t *testing.T) {
+	for split, want := range map[int]string{1: "\r\n1\r\nd\r\n1\r\na\r\n1\r\nt\r\n", 4: "\r\n4\r\ndata\r\n4\r\n: {\"\r\n"} {
+		s := start(t, providertest.OpenAI, providertest.Options{}, providertest.Answer{Text: "x", Frames: providertest.Frames{Split: split}})
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL(), "http://"))
+		require.NoError(t, err)
+		body := `{"model":"m","stream":true,"messages":` + hello + `}`
+		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", chat, len(body), body)
+		require.NoError(t, err)
+		answer, err := io.ReadAll(conn)
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+		require.Contains(t, string(answer), want)
+	}
 }

@@ -342,3 +342,37 @@ func TestOptions(t *testing.T) {
 	require.Empty(t, s.Requests())
 	require.Zero(t, s.Last().Status)
 }
+
+// Close returns when the last request is answered, and not before.
+func TestCloseWaitsForReplies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pipe := newPipe()
+		gate, closed := make(chan struct{}), make(chan struct{})
+		s, err := providertest.Start(providertest.OpenAI, providertest.Options{
+			Listener: pipe, URL: "http://fake",
+			Reply: func(*providertest.Request) providertest.Answer { <-gate; return providertest.Answer{Text: "late"} },
+		})
+		require.NoError(t, err)
+		transport := &http.Transport{DialContext: pipe.dial}
+		go func() {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+chat, strings.NewReader(`{"model":"m","messages":`+hello+`}`))
+			if err != nil {
+				return
+			}
+			if resp, err := transport.RoundTrip(r); err == nil {
+				_ = resp.Body.Close()
+			}
+		}()
+		synctest.Wait()
+		go func() { defer close(closed); _ = s.Close() }()
+		synctest.Wait()
+		select {
+		case <-closed:
+			t.Error("it did not wait")
+		default:
+		}
+		close(gate)
+		<-closed
+		transport.CloseIdleConnections()
+	})
+}

@@ -2,7 +2,6 @@ package providertest_test
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -77,12 +76,12 @@ func at(v any, path ...any) any {
 // frames takes a stream apart, the plain way.
 func frames(t *testing.T, text string) (names, data []string) {
 	t.Helper()
-	s := bufio.NewScanner(strings.NewReader(text))
+	s := bufio.NewScanner(strings.NewReader(strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")))
 	s.Buffer(nil, 16<<20)
 	name, open := "", false
 	for s.Scan() {
-		line := bytes.TrimSuffix(s.Bytes(), []byte("\r"))
-		key, value, _ := strings.Cut(string(line), ":")
+		line := s.Text()
+		key, value, _ := strings.Cut(line, ":")
 		value = strings.TrimPrefix(value, " ")
 		switch {
 		case len(line) == 0:

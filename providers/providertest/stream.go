@@ -48,8 +48,11 @@ func (x *exchange) stream(a *Answer, events []event) {
 // frame is the text of an event.
 func (x *exchange) frame(f *Frames, e *event, at int) []byte {
 	end, space := "\n", " "
-	if f.CRLF {
+	switch {
+	case f.CRLF:
 		end = "\r\n"
+	case f.CR:
+		end = "\r"
 	}
 	if f.NoSpace {
 		space = ""
