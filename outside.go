@@ -335,12 +335,17 @@ func outsideOnly(cause error) *Error {
 	return &Error{Code: CodeUpstream, Message: e.Message, Err: e}
 }
 
-// untranslated is the error for a request of which its only attempt can't be carried over.
-func (s *Selection) untranslated(cause error) *Error {
+// unsupported reports whether an attempt ended because its provider can't be asked that in
+// its API.
+func unsupported(cause error) bool {
 	var e *providers.Error
-	if !errors.As(cause, &e) || e.Class != providers.ClassUnsupported || len(s.tried) > 1 {
-		return nil
-	}
+	return errors.As(cause, &e) && e.Class == providers.ClassUnsupported
+}
+
+// untranslated is the error for a request that nobody could be asked.
+func untranslated(cause error) *Error {
+	var e *providers.Error
+	_ = errors.As(cause, &e)
 	return badRequest(e, "%s", e.Message)
 }
 

@@ -174,7 +174,7 @@ func (t *Transport) route(req *http.Request, api API) (*http.Response, error) {
 			sel.Abort(errUnhandled) // does nothing unless the base transport panicked
 		}
 	}()
-	for {
+	for untaken, attempts := 0, 1; ; attempts++ {
 		if t.decided != nil {
 			t.decided(req, sel.Decision())
 		}
@@ -194,6 +194,9 @@ func (t *Transport) route(req *http.Request, api API) (*http.Response, error) {
 			sel.Abort(cause)
 			return nil, refused
 		}
+		if unsupported(cause) {
+			untaken++
+		}
 		nextErr := sel.advance(ctx, cause) // whose fault it was is told already
 		if nextErr == nil {
 			discard(resp)
@@ -206,8 +209,8 @@ func (t *Transport) route(req *http.Request, api API) (*http.Response, error) {
 			return resp, nil
 		}
 		sel.Abort(cause)
-		if refused := sel.untranslated(cause); refused != nil {
-			return nil, refused
+		if untaken == attempts {
+			return nil, untranslated(cause)
 		}
 		return nil, nextErr
 	}
