@@ -10,6 +10,7 @@ import (
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/providers"
 )
 
 func TestOutlookSaysWhatARequestWouldFind(t *testing.T) {
@@ -53,4 +54,12 @@ func TestHotPrefixesOfTheRouter(t *testing.T) {
 	require.Positive(t, hot.Blocks)
 	require.Equal(t, 16, hot.BlockSize)
 	require.LessOrEqual(t, hot.Holders[0].Blocks, hot.Blocks)
+}
+
+func TestProvidersOfTheRouter(t *testing.T) {
+	set, err := providers.New(nil, providers.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, set.Close()) })
+	require.Same(t, set, newRig(t, rigConfig{options: []kvsteer.Option{kvsteer.WithProviders(set)}}).router.Providers())
+	require.Nil(t, newRig(t, rigConfig{}).router.Providers())
 }
