@@ -19,7 +19,8 @@
 // has given. Half of what is left after the metrics without such labels is for workers, a
 // quarter each for models and tenants. What comes on top counts under the label "other", and
 // kvsteer_metrics_folded says that it does. Names that are no valid text, or longer than 128
-// bytes, are shortened, with a hash of all of it.
+// bytes, are shortened, with a hash of all of it; one of more than 512 is nobody's and counts
+// under "other".
 //
 // The series of a worker end with the scrape that no longer finds it in the fleet, those of
 // a model when no worker serves it and no request has used it for an hour.

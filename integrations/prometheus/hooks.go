@@ -87,8 +87,8 @@ func (m *Metrics) OnOutcome(o *kvsteer.Outcome) {
 	s.ends[end].Inc()
 	m.tokens(s, o)
 	m.times(s, o, end)
-	if t := m.tenant(d.TenantLabel); t != nil {
-		t.outcome(o, end)
+	if d.TenantLabel != "" {
+		m.tenantEnded(d.TenantLabel, o, end)
 	}
 	switch {
 	case w.Type == policy.Provider:

@@ -2,6 +2,7 @@ package prometheus_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -31,17 +32,22 @@ func everything(t *testing.T) prometheus.Options {
 	records, err := ledger.New(ledger.Options{Sink: ledger.SinkFunc(func(context.Context, []ledger.Record) error { return nil })})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, records.Close()) })
-	set, err := providers.New([]providers.Provider{provider("cloud", "big"), provider("cloud2", "big")}, providers.Options{})
+	set, err := providers.New([]providers.Provider{provider("cloud", 40), provider("cloud2", 1)}, providers.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, set.Close()) })
 	return prometheus.Options{Limiter: limits, Ledger: records, Providers: set}
 }
 
-func provider(name, model string) providers.Provider {
-	return providers.Provider{
+// provider has n models, of which the first is "big".
+func provider(name string, n int) providers.Provider {
+	p := providers.Provider{
 		Name: name, Kind: providers.OpenAI{}, URL: "https://" + name + ".example.com/v1", Credentials: providers.Static("k"),
-		Models: []providers.Model{{Name: model}},
+		Models: []providers.Model{{Name: "big"}},
 	}
+	for i := range n - 1 {
+		p.Models = append(p.Models, providers.Model{Name: fmt.Sprint("more-", i)})
+	}
+	return p
 }
 
 // Limits, budgets and the ledger are shown as they stand.
@@ -91,7 +97,8 @@ func TestProviders(t *testing.T) {
 	assert.InDelta(t, 1, sum(got["kvsteer_provider_decisions_total"], "provider", "cloud"), 0)
 	assert.InDelta(t, 1, sum(got["kvsteer_provider_requests_total"], "provider", "cloud", "outcome", "ok"), 0)
 	assert.Zero(t, sum(got["kvsteer_worker_requests_total"]), "a provider is no worker")
-	for _, s := range o.Providers.All() {
+	assert.InDelta(t, 41-32, sum(got["kvsteer_metrics_unshown"], "kind", "provider"), 0)
+	for _, s := range o.Providers.All()[:32] {
 		at := []string{"provider", s.Provider(), "model", s.Model()}
 		assert.InDelta(t, 1, sum(got["kvsteer_provider_breaker"], at...), 0, "one state")
 		assert.InDelta(t, 1, sum(got["kvsteer_provider_breaker"], append(at, "state", s.Standing(time.Now()).Breaker.String())...), 0)

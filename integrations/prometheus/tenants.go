@@ -35,16 +35,18 @@ func (m *Metrics) newTenants() {
 	m.tenants.ours = false // the label policy calls the rest the same
 }
 
-// tenant returns the set in which the end of a request counts: that of its label, or, if
-// that has been folded since it came, that of the others. Without a label there is none.
-func (m *Metrics) tenant(label string) *tenantSet {
-	if label == "" {
-		return nil
+// tenantEnded counts the end of a request of a tenant's label or, if that has been folded
+// since the request came, of the others.
+func (m *Metrics) tenantEnded(label string, o *kvsteer.Outcome, end int) {
+	t := m.tenants
+	t.mu.RLock() // nobody folds the label meanwhile
+	if e := t.sets[only(label)]; e != nil {
+		e.set.outcome(o, end)
+		t.mu.RUnlock()
+		return
 	}
-	if t := m.tenants.find(only(label)); t != nil {
-		return t
-	}
-	return m.tenants.fold()
+	t.mu.RUnlock()
+	t.fold().outcome(o, end)
 }
 
 func (t *tenantSet) outcome(o *kvsteer.Outcome, end int) {
