@@ -81,8 +81,8 @@ func New(r *kvsteer.Router, o Options) (*Handler, error) {
 	return h, nil
 }
 
-// Close ends all streams and waits for them. It is idempotent. What is asked later is
-// answered with a 503.
+// Close ends all streams and waits for them: not long, but up to ten seconds for a browser
+// that has stopped to read. It is idempotent. What is asked later is answered with a 503.
 func (h *Handler) Close() error {
 	h.hub.close()
 	return nil
