@@ -74,6 +74,10 @@ func (t *Transport) byLoad(req *http.Request) (*http.Response, error) {
 		if left := departed(req); left != nil {
 			return nil, &Error{Code: CodeCanceled, Err: left}
 		}
+		if unsupported(err) && counts(req) {
+			p.Answered(http.StatusOK)
+			return t.count(req, p.model, f.Body) // p ends as we return
+		}
 		if refused := outsideOnly(err); refused != nil {
 			return nil, refused
 		}

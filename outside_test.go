@@ -322,3 +322,49 @@ func TestUntranslatable(t *testing.T) {
 	require.Empty(t, o.bedrock.Requests())
 	o.idle(t)
 }
+
+// How long a prompt is where nobody who would serve it can say: the router does.
+func TestCountsForProviders(t *testing.T) {
+	t.Parallel()
+	o := newOutsiders(t)
+	r := burstRig(t, o)
+	free := r.busy(3)
+	defer free()
+	ask := func(body string) (*http.Response, string) {
+		resp, err := http.Post(r.gateway.URL+"/v1/messages/count_tokens", "application/json", strings.NewReader(body))
+		require.NoError(t, err)
+		return resp, rest(resp)
+	}
+	resp, text := ask(`{"model":"only-outside","messages":[{"role":"user","content":"how long is this?"}]}`)
+	require.Equal(t, http.StatusOK, resp.StatusCode, text)
+	var n struct {
+		Tokens int `json:"input_tokens"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(text), &n))
+	require.InDelta(t, 7, n.Tokens, 3)
+	require.Equal(t, "bytes", resp.Header.Get(kvsteer.HeaderTokenSource))
+	resp, text = ask(`{"model":"only-outside","messages":[{"role":"user","content":[{"type":"nonsense"}]}]}`)
+	require.Equal(t, http.StatusBadRequest, resp.StatusCode, text)
+	require.Empty(t, o.databricks.Requests())
+	o.idle(t)
+}
+
+// Who serves Anthropic's API counts for itself.
+func TestProvidersCount(t *testing.T) {
+	t.Parallel()
+	o := newOutsiders(t)
+	service := providertest.New(t, providertest.Anthropic, providertest.Options{Key: "key-d"})
+	require.NoError(t, o.set.Update([]providers.Provider{{
+		Name: "databricks", Kind: providers.Anthropic{}, URL: service.URL(), Credentials: providers.Static("key-d"),
+		Models: []providers.Model{{Name: "only-outside"}},
+	}}))
+	r := burstRig(t, o)
+	resp, err := http.Post(r.gateway.URL+"/v1/messages/count_tokens", "application/json",
+		strings.NewReader(`{"model":"only-outside","messages":[{"role":"user","content":"one two three"}]}`))
+	require.NoError(t, err)
+	text := rest(resp)
+	require.Equal(t, http.StatusOK, resp.StatusCode, text)
+	require.Contains(t, text, `"input_tokens":3`)
+	require.Equal(t, "/v1/messages/count_tokens", service.Last().Path)
+	require.Empty(t, resp.Header.Get(kvsteer.HeaderTokenSource))
+}
