@@ -44,38 +44,46 @@ func TestMessagesWritesTurns(t *testing.T) {
 	}{
 		"one text": {nil, []Message{says(User, Part{Text: "Hi"})}, `[{"role":"user","content":"Hi"}]`, nil},
 		"neighbours of one role become one turn": {
-			nil, []Message{says(User, Part{Text: "a"}), says(User, Part{Text: "b"}), says(Assistant, Part{Text: "c"}), says(Assistant, call("1")), says(User, result("1"))},
+			nil,
+			[]Message{says(User, Part{Text: "a"}), says(User, Part{Text: "b"}), says(Assistant, Part{Text: "c"}), says(Assistant, call("1")), says(User, result("1"))},
 			`[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},` +
 				`{"role":"assistant","content":[{"type":"text","text":"c"},{"type":"tool_use","id":"1","name":"f","input":{"a":1}}]},` +
 				`{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"r1"}]}]`,
 			[]string{"tools"},
 		},
 		"results come first": {
-			nil, []Message{says(User, Part{Text: "a"}), says(Assistant, call("1"), call("2")), says(User, Part{Text: "so?"}), says(User, result("1")), says(User, result("2"))},
+			nil,
+			[]Message{says(User, Part{Text: "a"}), says(Assistant, call("1"), call("2")), says(User, Part{Text: "so?"}), says(User, result("1")), says(User, result("2"))},
 			`[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{"a":1}},{"type":"tool_use","id":"2","name":"f","input":{"a":1}}]},` +
 				`{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"r1"},{"type":"tool_result","tool_use_id":"2","content":"r2"},{"type":"text","text":"so?"}]}]`,
 			[]string{"tools"},
 		},
 		"empty texts go, and turns of nothing else": {
-			nil, []Message{says(User, Part{Text: "a"}), says(Assistant, Part{Text: " \n"}), says(User, Part{Text: ""}, Part{Text: "b"})},
+			nil,
+			[]Message{says(User, Part{Text: "a"}), says(Assistant, Part{Text: " \n"}), says(User, Part{Text: ""}, Part{Text: "b"})},
 			`[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]`, nil,
 		},
 		"the assistant first": {
-			nil, []Message{says(Assistant, Part{Text: "Hello!"}), says(User, Part{Text: "Hi"})},
-			`[{"role":"user","content":"."},{"role":"assistant","content":"Hello!"},{"role":"user","content":"Hi"}]`, []string{"messages"},
+			nil,
+			[]Message{says(Assistant, Part{Text: "Hello!"}), says(User, Part{Text: "Hi"})},
+			`[{"role":"user","content":"."},{"role":"assistant","content":"Hello!"},{"role":"user","content":"Hi"}]`,
+			[]string{"messages"},
 		},
 		"instructions only": {[]Part{{Text: "Say hi."}}, nil, `[{"role":"user","content":"Say hi."}]`, []string{"messages"}},
 		"nothing at all":    {nil, nil, `[{"role":"user","content":"."}]`, []string{"messages"}},
 		"a begun answer loses the space at its end": {
-			nil, []Message{says(User, Part{Text: "a"}), says(Assistant, Part{Text: "It is \n"})},
+			nil,
+			[]Message{says(User, Part{Text: "a"}), says(Assistant, Part{Text: "It is \n"})},
 			`[{"role":"user","content":"a"},{"role":"assistant","content":"It is"}]`, nil,
 		},
 		"refusals are texts": {
-			nil, []Message{says(User, Part{Text: "a"}), says(Assistant, Part{Kind: Refusal, Text: "No."}), says(User, Part{Text: "b"})},
+			nil,
+			[]Message{says(User, Part{Text: "a"}), says(Assistant, Part{Kind: Refusal, Text: "No."}), says(User, Part{Text: "b"})},
 			`[{"role":"user","content":"a"},{"role":"assistant","content":"No."},{"role":"user","content":"b"}]`, nil,
 		},
 		"only its own reasoning goes back": {
-			nil, []Message{
+			nil,
+			[]Message{
 				says(User, Part{Text: "a"}),
 				says(Assistant, Part{Kind: Reasoning, Text: "x"}, Part{Kind: Reasoning, Text: "hm", Signature: "s"}, Part{Kind: Reasoning, Redacted: "d"}, Part{Text: "b"}),
 				says(User, Part{Text: "c"}),
@@ -84,7 +92,8 @@ func TestMessagesWritesTurns(t *testing.T) {
 			[]string{"messages[]"},
 		},
 		"a failed call, an empty result, foreign ids": {
-			nil, []Message{
+			nil,
+			[]Message{
 				says(User, Part{Text: "a"}), says(Assistant, Part{Kind: ToolCall, ID: "functions.f:0", Name: "f"}),
 				says(User, Part{Kind: ToolResult, ID: "functions.f:0", Failed: true, Parts: []Part{{Text: ""}}}),
 			},
@@ -93,11 +102,14 @@ func TestMessagesWritesTurns(t *testing.T) {
 			[]string{"tools"},
 		},
 		"names": {
-			nil, []Message{{Name: "ann", Parts: []Part{{Text: "a"}}}, {Name: "bob", Parts: []Part{{Text: "b"}}}},
-			`[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]`, []string{"messages[].name"},
+			nil,
+			[]Message{{Name: "ann", Parts: []Part{{Text: "a"}}}, {Name: "bob", Parts: []Part{{Text: "b"}}}},
+			`[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]`,
+			[]string{"messages[].name"},
 		},
 		"images": {
-			nil, []Message{says(User,
+			nil,
+			[]Message{says(User,
 				Part{Kind: Image, Media: Media{Type: "image/jpg", Data: "QQ==", Detail: "high"}},
 				Part{Kind: Image, Media: Media{URL: "https://a/b", Detail: "auto"}, Cache: json.RawMessage(`{"type":"ephemeral"}`)})},
 			`[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/jpeg","data":"QQ=="}},` +
@@ -105,7 +117,8 @@ func TestMessagesWritesTurns(t *testing.T) {
 			[]string{"messages"},
 		},
 		"documents": {
-			nil, []Message{says(User,
+			nil,
+			[]Message{says(User,
 				Part{Kind: Document, Name: "T", Media: Media{Type: "application/pdf", Data: "QQ=="}},
 				Part{Kind: Document, Media: Media{Type: "text/markdown", Data: "w6k="}},
 				Part{Kind: Document, Media: Media{URL: "http://a/b.pdf"}})},
@@ -115,7 +128,8 @@ func TestMessagesWritesTurns(t *testing.T) {
 			nil,
 		},
 		"arguments that are no object": {
-			nil, []Message{says(User, Part{Text: "a"}), says(Assistant, Part{Kind: ToolCall, ID: "1", Name: "f", Text: `{"a":`}), says(User, result("1"))},
+			nil,
+			[]Message{says(User, Part{Text: "a"}), says(Assistant, Part{Kind: ToolCall, ID: "1", Name: "f", Text: `{"a":`}), says(User, result("1"))},
 			`[{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{"invalid_arguments":"{\"a\":"}}]},` +
 				`{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"r1"}]}]`,
 			[]string{"messages", "tools"},
@@ -193,8 +207,8 @@ func TestMessagesDeclaresToolsThatWereCalled(t *testing.T) {
 }
 
 func TestMessagesAlwaysSaysHowLong(t *testing.T) {
-	limit := func(max int64, o *RequestOptions) string {
-		got, _ := sent(t, asked(func(r *Request) { r.MaxTokens = max }), o)
+	limit := func(most int64, o *RequestOptions) string {
+		got, _ := sent(t, asked(func(r *Request) { r.MaxTokens = most }), o)
 		return string(got["max_tokens"])
 	}
 	assert.Equal(t, "4096", limit(0, nil))
