@@ -28,7 +28,7 @@ func Provider(u *unstructured.Unstructured, opts file.Options) (providers.Provid
 	}
 	path, _, err := unstructured.NestedString(u.Object, "spec", "credentials", "file")
 	if err == nil && path != "" && !filepath.IsAbs(filepath.FromSlash(path)) {
-		return providers.Provider{}, at.problem("spec.credentials.file", "it is relative, and there is no manifest near it; write all of the path")
+		return providers.Provider{}, at.problem("spec.credentials.file", "it is relative, but to nothing; write all of the path")
 	}
 	list, err := file.Parse(u.GetName(), text, opts)
 	switch {
@@ -73,6 +73,10 @@ type served struct {
 func (r *policyRound) serve() {
 	p := r.Policies
 	r.providerErrs = map[string]error{}
+	how := r.opts.ReadProviders
+	if r.opts.Providers == nil && how.Secret == nil {
+		how.Secret = func(string, string) (providers.CredentialSource, error) { return nil, nil } //nolint:nilnil // nobody uses it
+	}
 	read := map[string]*served{}
 	for _, u := range r.others {
 		if u.GetKind() != KindProvider {
@@ -82,7 +86,7 @@ func (r *policyRound) serve() {
 		s := p.read[key]
 		if s == nil || s.uid != u.GetUID() || s.generation != u.GetGeneration() || u.GetGeneration() == 0 {
 			s = &served{uid: u.GetUID(), generation: u.GetGeneration()}
-			s.provider, s.err = Provider(u, r.opts.ReadProviders)
+			s.provider, s.err = Provider(u, how)
 		}
 		read[key] = s
 		if s.err != nil {

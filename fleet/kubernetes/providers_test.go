@@ -164,3 +164,17 @@ func TestProvidersOfTheCluster(t *testing.T) {
 	s.put("inferenceproviders", providerObject(t, 5, "a", spec("https://a5")))
 	require.ErrorContains(t, <-problems, "closed")
 }
+
+// A gateway that only checks providers takes their Secrets as they are named.
+func TestSecretsOfProvidersThatAreOnlyChecked(t *testing.T) {
+	s := newAPIServer(t)
+	s.put("inferenceproviders", providerObject(t, 1, "a", `{credentials: {name: s, key: k}, models: [{name: m}]}`))
+	problems := make(chan error, 100)
+	_, err := openPolicies(t, s, func(o *kubernetes.PolicyOptions) {
+		o.AllowNone, o.OnError = true, func(err error) { problems <- err }
+	})
+	require.NoError(t, err)
+	waitFor(t, "the status", func() bool { return strings.Contains(s.patched(), kubernetes.ReasonNotSupported) })
+	require.NotContains(t, s.patched(), kubernetes.ReasonInvalid)
+	require.Empty(t, problems)
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,8 @@ import (
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/fleet/kubernetes"
 	"github.com/kvsteer/kvsteer/policy"
+	"github.com/kvsteer/kvsteer/providers"
+	"github.com/kvsteer/kvsteer/providers/file"
 )
 
 const manifests = "../../examples/kubernetes/"
@@ -378,6 +381,34 @@ func (r *rig) testPolicies() {
 	waitFor(r.T, "the status", func() bool { return strings.Contains(row("inferencepolicy"), "True       Accepted") })
 	waitFor(r.T, "the status", func() bool { return strings.Contains(row("inferenceprovider"), "True       False") })
 	waitFor(r.T, "the status", func() bool { return strings.Contains(row("gatewaybackend"), "True       False") })
+
+	// A gateway that has a set sends requests to the provider, with the secret that it has mounted.
+	set, err := providers.New(nil, providers.Options{})
+	require.NoError(r, err)
+	defer set.Close()
+	unserved := make(chan error, 100)
+	secrets := r.TempDir()
+	require.NoError(r, os.MkdirAll(filepath.Join(secrets, "cloud-a"), 0o700))
+	require.NoError(r, os.WriteFile(filepath.Join(secrets, "cloud-a", "api-key"), []byte("secret\n"), 0o600))
+	serving, err := kubernetes.OpenPolicies(r.ctx, kubernetes.PolicyOptions{
+		Client: objects, Namespaces: []string{ns}, Providers: set, OnError: func(err error) { unserved <- err },
+		ReadProviders: file.Options{
+			Secret: func(name, key string) (providers.CredentialSource, error) {
+				return providers.File(filepath.Join(secrets, name, key)), nil
+			},
+		},
+	})
+	require.NoError(r, err)
+	require.Len(r, set.Offers("qwen3-8b"), 1)
+	waitFor(r.T, "the status", func() bool { return strings.Count(row("inferenceprovider"), "True ") == 2 })
+	r.must("", "patch", "-n", ns, "inferenceprovider", "cloud-a", "--type=merge", "-p", `{"spec":{"models":[{"name":"m","contextWindow":1000}, "n"]}}`)
+	waitFor(r.T, "the models", func() bool {
+		return len(set.Offers("m")) == 1 && len(set.Offers("n")) == 1 && len(set.Offers("qwen3-8b")) == 0
+	})
+	r.must("", "patch", "-n", ns, "inferenceprovider", "cloud-a", "--type=merge", "-p", `{"spec":{"modells":[]}}`)
+	require.ErrorContains(r, <-unserved, `did you mean "models"?`)
+	require.Len(r, set.Offers("m"), 1)
+	require.NoError(r, serving.Close())
 
 	// A misspelt key is not dropped in silence.
 	const patch = `{"spec":{"rules":[{"name":"batch","route":{"exlude":[],"select":[{"minimize":"PredictedTTFT"}]}}]}}`
