@@ -27,7 +27,7 @@ func Provider(u *unstructured.Unstructured, opts file.Options) (providers.Provid
 		return providers.Provider{}, at.problem("", err.Error())
 	}
 	path, _, err := unstructured.NestedString(u.Object, "spec", "credentials", "file")
-	if err == nil && path != "" && !filepath.IsAbs(filepath.FromSlash(path)) {
+	if err == nil && path != "" && !strings.HasPrefix(path, "/") && !filepath.IsAbs(path) {
 		return providers.Provider{}, at.problem("spec.credentials.file", "it is relative, but to nothing; write all of the path")
 	}
 	list, err := file.Parse(u.GetName(), text, opts)
