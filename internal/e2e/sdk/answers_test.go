@@ -3,6 +3,7 @@
 package sdk
 
 import (
+	"iter"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -21,8 +22,6 @@ type api struct {
 	stops map[providertest.Stop]string
 	// refusals: the API has a place for why a model refuses; else it is text.
 	refusals bool
-	// hides: the API of the service itself shows no thinking.
-	hides bool
 	// ways are how it is tried.
 	ways []way
 }
@@ -64,12 +63,21 @@ func apis() []api {
 	}
 }
 
-// each runs a test for every API in every way.
-func each(t *testing.T, test func(t *testing.T, a *api, w *way)) {
-	t.Helper()
-	for _, a := range apis() {
-		for _, w := range a.ways {
-			t.Run(a.name+" "+w.name, func(t *testing.T) { test(t, &a, &w) })
+// pair is an API in one of its ways.
+type pair struct {
+	api *api
+	way *way
+}
+
+// all are the APIs in all of their ways, by name.
+func all() iter.Seq2[string, pair] {
+	return func(yield func(string, pair) bool) {
+		for _, a := range apis() {
+			for _, w := range a.ways {
+				if !yield(a.name+" "+w.name, pair{&a, &w}) {
+					return
+				}
+			}
 		}
 	}
 }
@@ -91,26 +99,29 @@ func TestAnswers(t *testing.T) {
 		"length":                   {Text: "It was a dark and", Stop: providertest.StopLength, Usage: usage},
 		"odd frames":               {Text: "Hello there", Usage: usage, Frames: providertest.Frames{CRLF: true, NoSpace: true, Comments: true, Split: 1}},
 	}
-	each(t, func(t *testing.T, a *api, w *way) {
-		for name, answer := range cases {
-			t.Run(name, func(t *testing.T) {
-				p := w.open(t)
-				c := a.make(p)
-				q := hello()
-				q.tools = []string{"f", "g"}
-				p.fake.Script(answer, answer)
-				whole, err := c.whole(t.Context(), q)
-				require.NoError(t, err, p.fake.Last().Problem)
-				events := 0
-				streamed, err := c.stream(t.Context(), q, func() { events++ })
-				require.NoError(t, err, p.fake.Last().Problem)
-				assert.Equal(t, whole, streamed)
-				assert.Greater(t, events, 1)
-				assert.Equal(t, expected(a, p, &answer), whole)
-				assert.Equal(t, upstream, p.fake.Last().Model)
-			})
-		}
-	})
+	for where, x := range all() {
+		t.Run(where, func(t *testing.T) {
+			a, w := x.api, x.way
+			for name, answer := range cases {
+				t.Run(name, func(t *testing.T) {
+					p := w.open(t)
+					c := a.make(p)
+					q := hello()
+					q.tools = []string{"f", "g"}
+					p.fake.Script(answer, answer)
+					whole, err := c.whole(t.Context(), q)
+					require.NoError(t, err, p.fake.Last().Problem)
+					events := 0
+					streamed, err := c.stream(t.Context(), q, func() { events++ })
+					require.NoError(t, err, p.fake.Last().Problem)
+					assert.Equal(t, whole, streamed)
+					assert.Greater(t, events, 1)
+					assert.Equal(t, expected(a, p, &answer), whole)
+					assert.Equal(t, upstream, p.fake.Last().Model)
+				})
+			}
+		})
+	}
 }
 
 // expected is what a client of the API is told.

@@ -89,63 +89,67 @@ func expectedFault(a *api, w *way, fault providertest.Fault) told {
 // Errors of a service reach the client as those of the API that it speaks, with a status
 // that says the same.
 func TestFaults(t *testing.T) {
-	each(t, func(t *testing.T, a *api, w *way) {
-		for _, fault := range providertest.Faults() {
-			for name, ask := range map[string]func(c client) error{
-				"whole":  func(c client) error { _, err := c.whole(t.Context(), hello()); return err },
-				"stream": func(c client) error { _, err := c.stream(t.Context(), hello(), func() {}); return err },
-			} {
-				t.Run(fault.String()+" "+name, func(t *testing.T) {
-					p := w.open(t)
-					c := a.make(p)
-					p.fake.Script(providertest.Answer{Fault: fault})
-					status, kind := c.failure(ask(c))
-					if w.kind == nil {
-						assert.Equal(t, p.fake.Last().Status, status)
-						return
-					}
-					want := expectedFault(a, w, fault)
-					assert.Equal(t, want.status, status)
-					if want.kind != "" {
-						assert.Equal(t, want.kind, kind)
-					}
-				})
+	for where, x := range all() {
+		t.Run(where, func(t *testing.T) {
+			a, w := x.api, x.way
+			for _, fault := range providertest.Faults() {
+				for name, ask := range map[string]func(c client) error{
+					"whole":  func(c client) error { _, err := c.whole(t.Context(), hello()); return err },
+					"stream": func(c client) error { _, err := c.stream(t.Context(), hello(), func() {}); return err },
+				} {
+					t.Run(fault.String()+" "+name, func(t *testing.T) {
+						p := w.open(t)
+						c := a.make(p)
+						p.fake.Script(providertest.Answer{Fault: fault})
+						status, kind := c.failure(ask(c))
+						if w.kind == nil {
+							assert.Equal(t, p.fake.Last().Status, status)
+							return
+						}
+						want := expectedFault(a, w, fault)
+						assert.Equal(t, want.status, status)
+						if want.kind != "" {
+							assert.Equal(t, want.kind, kind)
+						}
+					})
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
 // What the provider says of the gateway's account reaches no client.
 func TestFaultsTellNothingOfTheAccount(t *testing.T) {
-	each(t, func(t *testing.T, a *api, w *way) {
-		if w.kind == nil {
-			return
-		}
-		for _, fault := range []providertest.Fault{
-			providertest.RateLimited, providertest.QuotaExhausted, providertest.BadKey, providertest.Forbidden,
-		} {
-			p := w.open(t)
-			p.fake.Script(providertest.Answer{Fault: fault})
-			_, err := a.make(p).whole(t.Context(), hello())
-			require.Error(t, err)
-			body := raw(err)
-			require.NotEmpty(t, body)
-			for _, word := range []string{key, "billing", "credit", "organization", "API key", "api-key", "permission", upstream} {
-				assert.NotContains(t, body, word)
+	for where, x := range all() {
+		t.Run(where, func(t *testing.T) {
+			a, w := x.api, x.way
+			if w.kind == nil {
+				return
 			}
-		}
-	})
+			for _, fault := range []providertest.Fault{
+				providertest.RateLimited, providertest.QuotaExhausted, providertest.BadKey, providertest.Forbidden,
+			} {
+				p := w.open(t)
+				p.fake.Script(providertest.Answer{Fault: fault})
+				_, err := a.make(p).whole(t.Context(), hello())
+				require.Error(t, err)
+				body := raw(err)
+				require.NotEmpty(t, body)
+				for _, word := range []string{key, "billing", "credit", "organization", "API key", "api-key", "permission", upstream} {
+					assert.NotContains(t, body, word)
+				}
+			}
+		})
+	}
 }
 
 // raw is the body of an error.
 func raw(err error) string {
-	var o *openai.Error
-	if errors.As(err, &o) {
-		return o.RawJSON()
+	if e, ok := errors.AsType[*openai.Error](err); ok {
+		return e.RawJSON()
 	}
-	var a *anthropic.Error
-	if errors.As(err, &a) {
-		return a.RawJSON()
+	if e, ok := errors.AsType[*anthropic.Error](err); ok {
+		return e.RawJSON()
 	}
 	return ""
 }
@@ -158,28 +162,31 @@ func TestDeaths(t *testing.T) {
 		"an error":       {FailAt: 5, Fault: providertest.Overloaded},
 		"at the end":     {NoDone: true},
 	}
-	each(t, func(t *testing.T, a *api, w *way) {
-		for name, f := range frames {
-			t.Run(name, func(t *testing.T) {
-				p := w.open(t)
-				p.fake.Script(providertest.Answer{Text: "one two three four five six seven eight nine", Frames: f})
-				events := 0
-				got, err := a.make(p).stream(t.Context(), hello(), func() { events++ })
-				if name == "at the end" && (a.name == "chat" && w.dialect != providertest.Anthropic || a.translates(w)) {
-					// [DONE] says nothing that finish_reason has not said.
-					require.NoError(t, err)
-					assert.NotEmpty(t, got.Stop)
-					return
-				}
-				require.Error(t, err)
-				assert.Positive(t, events, "it began")
-				assert.Len(t, p.fake.Requests(), 1, "what has begun is not tried again")
-				if name == "an error" {
-					assert.NotErrorIs(t, err, io.ErrUnexpectedEOF, "the client is told")
-				}
-			})
-		}
-	})
+	for where, x := range all() {
+		t.Run(where, func(t *testing.T) {
+			a, w := x.api, x.way
+			for name, f := range frames {
+				t.Run(name, func(t *testing.T) {
+					p := w.open(t)
+					p.fake.Script(providertest.Answer{Text: "one two three four five six seven eight nine", Frames: f})
+					events := 0
+					got, err := a.make(p).stream(t.Context(), hello(), func() { events++ })
+					if name == "at the end" && (a.name == "chat" && w.dialect != providertest.Anthropic || a.translates(w)) {
+						// [DONE] says nothing that finish_reason has not said.
+						require.NoError(t, err)
+						assert.NotEmpty(t, got.Stop)
+						return
+					}
+					require.Error(t, err)
+					assert.Positive(t, events, "it began")
+					assert.Len(t, p.fake.Requests(), 1, "what has begun is not tried again")
+					if name == "an error" {
+						assert.NotErrorIs(t, err, io.ErrUnexpectedEOF, "the client is told")
+					}
+				})
+			}
+		})
+	}
 }
 
 // translates reports whether the way's service speaks chat completions, and the client
@@ -190,13 +197,16 @@ func (a *api) translates(w *way) bool {
 
 // A client that leaves in the middle of a stream leaves nothing behind.
 func TestCancel(t *testing.T) {
-	each(t, func(t *testing.T, a *api, w *way) {
-		p := w.open(t)
-		p.fake.Script(providertest.Answer{Text: "one two three four five six", Frames: providertest.Frames{StallAt: 5}})
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		_, err := a.make(p).stream(ctx, hello(), cancel)
-		require.ErrorIs(t, err, context.Canceled)
-		assert.Eventually(t, func() bool { now, _ := p.fake.InFlight(); return now == 0 }, patience, 10*time.Millisecond)
-	})
+	for where, x := range all() {
+		t.Run(where, func(t *testing.T) {
+			a, w := x.api, x.way
+			p := w.open(t)
+			p.fake.Script(providertest.Answer{Text: "one two three four five six", Frames: providertest.Frames{StallAt: 5}})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			_, err := a.make(p).stream(ctx, hello(), cancel)
+			require.ErrorIs(t, err, context.Canceled)
+			assert.Eventually(t, func() bool { now, _ := p.fake.InFlight(); return now == 0 }, patience, 10*time.Millisecond)
+		})
+	}
 }

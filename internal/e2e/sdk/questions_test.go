@@ -37,44 +37,47 @@ func TestQuestions(t *testing.T) {
 		"a form":                   {schema: schema, turns: []turn{{text: "Hello"}}},
 		"a stop":                   {stop: "END", turns: []turn{{text: "Hello"}}},
 	}
-	each(t, func(t *testing.T, a *api, w *way) {
-		for name, q := range questions {
-			if a.name == "responses" && q.stop != "" {
-				continue // the API has no stop sequences
-			}
-			t.Run(name, func(t *testing.T) {
-				p := w.open(t)
-				c := a.make(p)
-				for _, ask := range []func() (said, error){
-					func() (said, error) { return c.whole(t.Context(), &q) },
-					func() (said, error) { return c.stream(t.Context(), &q, func() {}) },
-				} {
-					got, err := ask()
-					last := p.fake.Last()
-					require.NoError(t, err, last.Problem)
-					assert.NotEmpty(t, got.Text)
-					assert.Equal(t, http.StatusOK, last.Status)
-					images := 0
-					for _, turn := range q.turns {
-						if turn.image {
-							images++
-						}
-					}
-					assert.Equal(t, images, last.Images)
-					for _, text := range texts(&q) {
-						assert.True(t, bytes.Contains(last.Body, []byte(text)), "%q is not in %s", text, last.Body)
-					}
-					if w.kind != nil {
-						assert.NotContains(t, string(last.Body), asked)
-						for _, values := range last.Header {
-							assert.NotContains(t, values, "client-key")
-							assert.NotContains(t, values, "Bearer client-key")
-						}
-					}
+	for where, x := range all() {
+		t.Run(where, func(t *testing.T) {
+			a, w := x.api, x.way
+			for name, q := range questions {
+				if a.name == "responses" && q.stop != "" {
+					continue // the API has no stop sequences
 				}
-			})
-		}
-	})
+				t.Run(name, func(t *testing.T) {
+					p := w.open(t)
+					c := a.make(p)
+					for _, ask := range []func() (said, error){
+						func() (said, error) { return c.whole(t.Context(), &q) },
+						func() (said, error) { return c.stream(t.Context(), &q, func() {}) },
+					} {
+						got, err := ask()
+						last := p.fake.Last()
+						require.NoError(t, err, last.Problem)
+						assert.NotEmpty(t, got.Text)
+						assert.Equal(t, http.StatusOK, last.Status)
+						images := 0
+						for _, turn := range q.turns {
+							if turn.image {
+								images++
+							}
+						}
+						assert.Equal(t, images, last.Images)
+						for _, text := range texts(&q) {
+							assert.True(t, bytes.Contains(last.Body, []byte(text)), "%q is not in %s", text, last.Body)
+						}
+						if w.kind != nil {
+							assert.NotContains(t, string(last.Body), asked)
+							for _, values := range last.Header {
+								assert.NotContains(t, values, "client-key")
+								assert.NotContains(t, values, "Bearer client-key")
+							}
+						}
+					}
+				})
+			}
+		})
+	}
 }
 
 // texts are those of a question, as JSON has them.
