@@ -14,7 +14,7 @@ import (
 
 // HeaderTokenSource says on an answer to POST /v1/messages/count_tokens that the router
 // counted, and how: as [Decision].TokenSource does. "bytes" is an estimate.
-const HeaderTokenSource = "X-Kvsteer-Token-Source"
+const HeaderTokenSource = "X-Kvsteer-Token-Source" //nolint:gosec // tokens of prompts
 
 const pathCount = "/v1/messages/count_tokens"
 

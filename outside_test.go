@@ -330,21 +330,21 @@ func TestCountsForProviders(t *testing.T) {
 	r := burstRig(t, o)
 	free := r.busy(3)
 	defer free()
-	ask := func(body string) (*http.Response, string) {
+	ask := func(body string) (status int, header http.Header, text string) {
 		resp, err := http.Post(r.gateway.URL+"/v1/messages/count_tokens", "application/json", strings.NewReader(body))
 		require.NoError(t, err)
-		return resp, rest(resp)
+		return resp.StatusCode, resp.Header, rest(resp)
 	}
-	resp, text := ask(`{"model":"only-outside","messages":[{"role":"user","content":"how long is this?"}]}`)
-	require.Equal(t, http.StatusOK, resp.StatusCode, text)
+	status, header, text := ask(`{"model":"only-outside","messages":[{"role":"user","content":"how long is this?"}]}`)
+	require.Equal(t, http.StatusOK, status, text)
 	var n struct {
 		Tokens int `json:"input_tokens"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(text), &n))
 	require.InDelta(t, 7, n.Tokens, 3)
-	require.Equal(t, "bytes", resp.Header.Get(kvsteer.HeaderTokenSource))
-	resp, text = ask(`{"model":"only-outside","messages":[{"role":"user","content":[{"type":"nonsense"}]}]}`)
-	require.Equal(t, http.StatusBadRequest, resp.StatusCode, text)
+	require.Equal(t, "bytes", header.Get(kvsteer.HeaderTokenSource))
+	status, _, text = ask(`{"model":"only-outside","messages":[{"role":"user","content":[{"type":"nonsense"}]}]}`)
+	require.Equal(t, http.StatusBadRequest, status, text)
 	require.Empty(t, o.databricks.Requests())
 	o.idle(t)
 }

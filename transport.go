@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -104,13 +103,7 @@ func NewTransport(r *Router, o TransportOptions) *Transport {
 	}
 	base := o.Base
 	if base == nil {
-		base = &http.Transport{
-			DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
-			MaxIdleConnsPerHost: idlePerWorker,
-			IdleConnTimeout:     idleTimeout,
-			TLSHandshakeTimeout: tlsTimeout,
-			DisableCompression:  true,
-		}
+		base = NewBase()
 	}
 	if o.FirstByteTimeout == 0 {
 		o.FirstByteTimeout = defaultFirstByte
