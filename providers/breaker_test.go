@@ -247,6 +247,9 @@ func TestCoolDownGrows(t *testing.T) {
 		clock.add(2 * maxCool)
 		want = min(2*want, maxCool)
 	}
+	old := &Booking{offer: o, begun: clock.now().Add(-3 * maxCool)}
+	require.Nil(t, o.state.good(old, clock.now()), "sent before it refused others, it says nothing of now")
+	require.NotZero(t, o.state.refusals)
 	b := o.Begin(1, 1)
 	require.NotNil(t, o.state.good(b, clock.now()))
 	b.End()

@@ -43,7 +43,7 @@ func Example() {
 	offer := set.Offers("llama")[0]
 	booking := offer.Begin(12, 100)
 	defer booking.End()
-	request, _ := http.NewRequest(http.MethodPost, "http://gateway/v1/chat/completions", strings.NewReader(`{"model":"llama","messages":[]}`)) //nolint:noctx // an example
+	request, _ := http.NewRequest(http.MethodPost, "http://gateway/v1/chat/completions", strings.NewReader(`{"model":"llama","messages":[]}`))
 	request.Header.Set("Authorization", "Bearer of-the-client")
 	answer, err := offer.RoundTripper(nil, providers.Exchange{API: prompt.Chat, Booking: booking}).RoundTrip(request)
 	if err != nil {

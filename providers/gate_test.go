@@ -45,10 +45,17 @@ func TestConcurrencyIsLearned(t *testing.T) {
 	assert.Len(t, under, 16)
 
 	// From there on it grows by one a round.
-	for range 16 {
+	for i := range 16 {
+		require.Equal(t, 16, o.state.gate.limit, i)
+		o.state.taken()
+		under = append(under, fill(o, clock.now())...)
+	}
+	require.Len(t, under, 17)
+	for i := range 17 {
+		require.Equal(t, 17, o.state.gate.limit, i)
 		o.state.taken()
 	}
-	assert.Equal(t, 17, o.state.gate.limit)
+	require.Equal(t, 18, o.state.gate.limit)
 	for _, b := range under {
 		b.End()
 		b.End()
@@ -59,7 +66,7 @@ func TestConcurrencyIsLearned(t *testing.T) {
 
 	// What is not full learns nothing.
 	o.state.taken()
-	assert.Equal(t, 17, o.state.gate.limit)
+	assert.Equal(t, 18, o.state.gate.limit)
 }
 
 func TestConcurrencyThatIsGivenIsTheMost(t *testing.T) {

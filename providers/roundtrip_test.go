@@ -160,18 +160,29 @@ func TestModelOfAnswers(t *testing.T) {
 		"first":                 {OpenAI{}, chat, "application/json", `{"model":"theirs-0613", "x":1.0}`, `{"model":"al\"ias", "x":1.0}`, false},
 		"in the middle":         {OpenAI{}, chat, "application/json; charset=utf-8", "{\"id\":\"a\",\n \"model\" : \"th\\\"eirs\" ,\"x\":[{\"model\":\"m\"}]}", "{\"id\":\"a\",\n \"model\" : \"al\\\"ias\" ,\"x\":[{\"model\":\"m\"}]}", false},
 		"a string that says so": {OpenAI{}, chat, "application/json", `{"c":"\"model\":\"x\"","model":"m","d":"model"}`, `{"c":"\"model\":\"x\"","model":"al\"ias","d":"model"}`, false},
-		"null":                  {OpenAI{}, chat, "application/json", `{"model":null,"a":"model"}`, `{"model":null,"a":"model"}`, false},
-		"none":                  {OpenAI{}, chat, "application/json", `{"modelx":"a","mode":"b"}`, `{"modelx":"a","mode":"b"}`, false},
-		"no JSON":               {OpenAI{}, chat, "application/json", `<html>"model":"x"`, `<html>"model":"x"`, false},
-		"not JSON":              {OpenAI{}, chat, "text/plain", `{"model":"theirs"}`, `{"model":"theirs"}`, false},
-		"no length":             {OpenAI{}, chat, "application/json", `{"a":[1,{"model":"b"}],"model":"theirs"}`, `{"a":[1,{"model":"b"}],"model":"al\"ias"}`, true},
-		"long, at its end":      {OpenAI{}, prompt.Embeddings, "application/json", `{"data":[` + big + `1],"model":"theirs"}`, `{"data":[` + big + `1],"model":"al\"ias"}`, false},
-		"messages":              {Anthropic{}, prompt.Messages, "application/json", `{"id":"m","model":"theirs"}`, `{"id":"m","model":"al\"ias"}`, false},
+		"an object": {
+			OpenAI{},
+			chat, "application/json", `{"model":{"a":"b","model":"c"},"x":["model","y"]}`,
+			`{"model":{"a":"b","model":"c"},"x":["model","y"]}`, false,
+		},
+		"null":             {OpenAI{}, chat, "application/json", `{"model":null,"a":"model"}`, `{"model":null,"a":"model"}`, false},
+		"none":             {OpenAI{}, chat, "application/json", `{"modelx":"a","mode":"b"}`, `{"modelx":"a","mode":"b"}`, false},
+		"no JSON":          {OpenAI{}, chat, "application/json", `<html>"model":"x"`, `<html>"model":"x"`, false},
+		"not JSON":         {OpenAI{}, chat, "text/plain", `{"model":"theirs"}`, `{"model":"theirs"}`, false},
+		"no length":        {OpenAI{}, chat, "application/json", `{"a":[1,{"model":"b"}],"model":"theirs"}`, `{"a":[1,{"model":"b"}],"model":"al\"ias"}`, true},
+		"long, at its end": {OpenAI{}, prompt.Embeddings, "application/json", `{"data":[` + big + `1],"model":"theirs"}`, `{"data":[` + big + `1],"model":"al\"ias"}`, false},
+		"messages":         {Anthropic{}, prompt.Messages, "application/json", `{"id":"m","model":"theirs"}`, `{"id":"m","model":"al\"ias"}`, false},
 		"stream of chat": {
 			OpenAI{},
 			chat, "text/event-stream",
 			": hi\n\ndata: {\"model\":\"theirs\",\"choices\":[]}\r\n\r\nevent: x\ndata:{\"a\":\"\\\"model\\\"\", \"model\" : \"theirs\"}\n\ndata: [DONE]\n\n",
 			": hi\n\ndata: {\"model\":\"al\\\"ias\",\"choices\":[]}\r\n\r\nevent: x\ndata:{\"a\":\"\\\"model\\\"\", \"model\" : \"al\\\"ias\"}\n\ndata: [DONE]\n\n", true,
+		},
+		"stream, nested and first": {
+			OpenAI{},
+			chat, "text/event-stream",
+			"data: {\"a\":{\"model\":\"x\"},\"model\":\"theirs\"}\n\ndata: {\"type\":\"model\",\"b\":1}\n\ndata: [\"model\"]\n\n",
+			"data: {\"a\":{\"model\":\"x\"},\"model\":\"al\\\"ias\"}\n\ndata: {\"type\":\"model\",\"b\":1}\n\ndata: [\"model\"]\n\n", true,
 		},
 		"stream of messages": {
 			Anthropic{},
@@ -440,6 +451,13 @@ func TestStatefulPaths(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	assert.Equal(t, "/openai/files/azure/x?api-version=v1&after=y", svc.last(t).URI)
+
+	svc.will(says(http.StatusNotFound, `{"error":{"message":"No such File object"}}`))
+	r, err = http.NewRequestWithContext(t.Context(), http.MethodGet, "http://g.test/v1/files/gone", nil)
+	require.NoError(t, err)
+	missing, what := finish(t, set.ForPath("/v1/files/gone"), Exchange{}, r)
+	assert.Equal(t, ClassRequest, failureOf(t, missing).Class, "it is not the model that is missing")
+	assert.Contains(t, what, "No such File object")
 
 	r, err = http.NewRequestWithContext(t.Context(), http.MethodGet, "http://g.test/v1/chat/completions", nil)
 	require.NoError(t, err)
