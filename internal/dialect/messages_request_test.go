@@ -184,31 +184,31 @@ func TestMessagesRefusesWhatNobodyElseHas(t *testing.T) {
 }
 
 func TestMessagesNamesWhatIsWrong(t *testing.T) {
-	for body, field := range map[string]string{
-		`[1]`:                                           "",
-		`{`:                                             "",
-		`{"max_tokens":1,"messages":[]}`:                "model",
-		`{"model":"m","max_tokens":1}`:                  "messages",
-		`{"model":"m","messages":[]}`:                   "max_tokens",
-		messagesBody(`"temperature":"hot"`):             "temperature",
-		messagesBody(`"max_tokens":1.5`):                "max_tokens",
-		messagesBody(`"system":7`):                      "system",
-		messagesBody(`"system":[{"type":"image"}]`):     "system[0].type",
-		messagesBody(`"stop_sequences":"x"`):            "stop_sequences",
-		messagesBody(`"thinking":{"type":"sometimes"}`): "thinking.type",
-		messagesBody(`"tool_choice":{"type":"x"}`):      "tool_choice.type",
-		messagesTurn("robot", ``):                       "messages[0].role",
-		messagesTurn("user", `{"text":"a"}`):            "messages[0].content[0].type",
-		messagesTurn("user", `{"type":"tool_use","id":"a","name":"f"}`):                  "messages[0].content[0].type",
-		messagesTurn("assistant", `{"type":"tool_result","tool_use_id":"a"}`):            "messages[0].content[0].type",
-		messagesTurn("assistant", `{"type":"tool_use","id":"a","name":"f","input":"x"}`): "messages[0].content[0].input",
-		messagesTurn("user", `{"type":"image","source":{"type":"telepathy"}}`):           "messages[0].content[0].source.type",
-		`{"model":"m","max_tokens":1,"messages":[{"role":"user"}]}`:                      "messages[0].content",
+	for _, c := range []struct{ body, field string }{
+		{`[1]`, ""},
+		{`{`, ""},
+		{`{"max_tokens":1,"messages":[]}`, "model"},
+		{`{"model":"m","max_tokens":1}`, "messages"},
+		{`{"model":"m","messages":[]}`, "max_tokens"},
+		{messagesBody(`"temperature":"hot"`), "temperature"},
+		{messagesBody(`"max_tokens":1.5`), "max_tokens"},
+		{messagesBody(`"system":7`), "system"},
+		{messagesBody(`"system":[{"type":"image"}]`), "system[0].type"},
+		{messagesBody(`"stop_sequences":"x"`), "stop_sequences"},
+		{messagesBody(`"thinking":{"type":"sometimes"}`), "thinking.type"},
+		{messagesBody(`"tool_choice":{"type":"x"}`), "tool_choice.type"},
+		{messagesTurn("robot", ``), "messages[0].role"},
+		{messagesTurn("user", `{"text":"a"}`), "messages[0].content[0].type"},
+		{messagesTurn("user", `{"type":"tool_use","id":"a","name":"f"}`), "messages[0].content[0].type"},
+		{messagesTurn("assistant", `{"type":"tool_result","tool_use_id":"a"}`), "messages[0].content[0].type"},
+		{messagesTurn("assistant", `{"type":"tool_use","id":"a","name":"f","input":"x"}`), "messages[0].content[0].input"},
+		{messagesTurn("user", `{"type":"image","source":{"type":"telepathy"}}`), "messages[0].content[0].source.type"},
+		{`{"model":"m","max_tokens":1,"messages":[{"role":"user"}]}`, "messages[0].content"},
 	} {
-		_, err := Messages().DecodeRequest([]byte(body))
+		_, err := Messages().DecodeRequest([]byte(c.body))
 		var b *BodyError
-		if assert.ErrorAs(t, err, &b, body) {
-			assert.Equal(t, field, b.Field, body)
+		if assert.ErrorAs(t, err, &b, c.body) {
+			assert.Equal(t, c.field, b.Field, c.body)
 			assert.NotEmpty(t, b.Reason)
 		}
 	}
