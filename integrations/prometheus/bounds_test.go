@@ -32,7 +32,7 @@ func TestSeriesStayWithinTheirBound(t *testing.T) {
 		t.Run(fmt.Sprint(most), func(t *testing.T) {
 			o := everything(t)
 			o.MaxSeries = most
-			r := newRig(t, rigConfig{engines: 2, metrics: o})
+			r := newRig(t, rigConfig{engines: 2, metrics: o, options: []kvsteer.Option{kvsteer.WithProviders(clouds(t))}})
 			r.post(chat("first come", true))
 			r.eventually(func() bool { return r.value("kvsteer_requests_total") == 1 }, "it has ended")
 			flood(r.metrics, names)
@@ -125,7 +125,7 @@ func fullHouse(t testing.TB, o prometheus.Options, more int) *rig {
 	list.set(all...)
 	f, err := fleet.New(fleet.Options{Discoverer: list, HTTPClient: &http.Client{Transport: engine{}}, ScrapeInterval: time.Hour, StaleAfter: 24 * time.Hour})
 	require.NoError(t, err)
-	router, err := kvsteer.New(kvsteer.WithFleet(f), kvsteer.WithHooks(m), kvsteer.WithEvents(follow.NewHub()))
+	router, err := kvsteer.New(kvsteer.WithFleet(f), kvsteer.WithHooks(m), kvsteer.WithEvents(follow.NewHub()), kvsteer.WithProviders(clouds(t)))
 	require.NoError(t, err)
 	m.Attach(router)
 	t.Cleanup(func() {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v4"
 
+	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/integrations/prometheus"
 )
 
@@ -61,7 +62,9 @@ func TestMetricsAreDocumented(t *testing.T) {
 
 // What is registered is what the catalog lists: a real registry sees no other name.
 func TestCatalogIsWhatIsRegistered(t *testing.T) {
-	r := newRig(t, rigConfig{engines: 1, metrics: everything(t)})
+	r := newRig(t, rigConfig{
+		engines: 1, metrics: everything(t), options: []kvsteer.Option{kvsteer.WithProviders(clouds(t))},
+	})
 	flood(r.metrics, 4)
 	all := catalog(t)
 	for name, f := range r.gather() {

@@ -71,7 +71,7 @@ func TestE2EPromtool(t *testing.T) {
 	require.NoError(t, os.WriteFile(name, file, 0o600))
 	t.Log(promtool(t, "", "check", "rules", name))
 
-	r := newRig(t, rigConfig{engines: 1, metrics: everything(t)})
+	r := newRig(t, rigConfig{engines: 1, metrics: everything(t), options: []kvsteer.Option{kvsteer.WithProviders(clouds(t))}})
 	flood(r.metrics, 3)
 	t.Log(promtool(t, text(t, r.registry), "check", "metrics"))
 }
@@ -92,7 +92,7 @@ func TestE2EServer(t *testing.T) {
 		engines: 3, metrics: o,
 		options: []kvsteer.Option{
 			kvsteer.WithTenancy(kvsteer.TenancyOptions{Limits: limits, Ledger: records, Labels: names}),
-			kvsteer.WithQueue(kvsteer.QueueOptions{}),
+			kvsteer.WithQueue(kvsteer.QueueOptions{}), kvsteer.WithProviders(clouds(t)),
 		},
 		transport: kvsteer.TransportOptions{Describe: func(h *http.Request, q *kvsteer.Request) { q.Tenant = h.Header.Get("X-Tenant") }},
 	})

@@ -19,16 +19,18 @@ func (m *Metrics) OnDecision(d *kvsteer.Decision) {
 		return
 	}
 	s := m.models.get(only(w.Model))
-	s.decisions[min(int(w.Trust), numTrusts-1)].Inc()
 	if d.Attempt > 1 {
 		s.retries.Inc()
 	}
 	if w.PrefillOn != "" {
 		s.relayed.Inc()
 	}
+	m.passedOver(d)
 	if w.Type == policy.Provider {
+		s.decisions[external].Inc()
 		m.providers.get(only(w.Name)).decisions.Inc()
 	} else {
+		s.decisions[min(int(w.Trust), numTrusts-1)].Inc()
 		m.worker(w.Name).decisions.Inc()
 	}
 	if d.Attempt == 1 {
@@ -64,6 +66,7 @@ func (m *Metrics) OnRejection(d *kvsteer.Decision, err *kvsteer.Error) {
 	if d.TenantLabel != "" {
 		m.tenants.get(only(d.TenantLabel)).rejected.Inc()
 	}
+	m.passedOver(d)
 	for _, g := range d.Degradations {
 		m.degraded(g)
 	}
@@ -91,8 +94,11 @@ func (m *Metrics) OnOutcome(o *kvsteer.Outcome) {
 		m.tenantEnded(d.TenantLabel, o, end)
 	}
 	switch {
+	case o.Moved && o.Served.Provider != "":
+		m.providers.get(only(o.Served.Provider)).ends[end].Inc()
 	case w.Type == policy.Provider:
 		m.providers.get(only(w.Name)).ends[end].Inc()
+		m.notCarried(d)
 	case o.Moved && o.Served.Worker == "":
 	case o.Moved:
 		m.worker(o.Served.Worker).ends[end].Inc()
@@ -117,7 +123,7 @@ func (m *Metrics) tokens(s *modelSet, o *kvsteer.Outcome) {
 	if o.Err == nil {
 		s.outputLen.Observe(float64(u.Output))
 	}
-	if u.CachedKnown && !o.Moved {
+	if u.CachedKnown && !o.Moved && o.Decision.Winner().Type != policy.Provider {
 		add(s.predicted, o.CachedPredicted)
 		add(s.reported, u.CacheRead)
 		add(s.compared, u.Prompt())

@@ -91,9 +91,9 @@ func (m *Metrics) Describe(ch chan<- *prom.Desc) {
 func (m *Metrics) Collect(ch chan<- prom.Metric) {
 	if r := m.router.Load(); r != nil {
 		m.collectRouter(r, ch)
+		m.collectProviders(r.Providers(), ch)
 	}
 	m.collectLimits(ch)
-	m.collectProviders(ch)
 	m.collectSelf(ch)
 	for _, c := range m.vecs {
 		c.Collect(ch)

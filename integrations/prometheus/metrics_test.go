@@ -160,7 +160,7 @@ func TestAbsurdFiguresDoNotPanic(t *testing.T) {
 	d.Candidates[0].PredictedTTFT, d.Candidates[0].Trust, d.TokenSource = 1<<63-1, 99, "?"
 	m.OnDecision(d)
 	o := ended(d, nil)
-	o.Usage.Output, o.Usage.CacheRead, o.Cost, o.Duration, o.CachedPredicted = -5, -1<<40, -7, -time.Second, -1
+	o.Usage.Output, o.Usage.CacheRead, o.Cost, o.Duration, o.CachedPredicted = -5, -1<<30, -7, -time.Second, -1
 	m.OnOutcome(o)
 	m.OnOutcome(&kvsteer.Outcome{})
 	m.OnOutcome(&kvsteer.Outcome{Decision: &kvsteer.Decision{Chosen: -1}})
@@ -221,7 +221,7 @@ func TestOptionsAreChecked(t *testing.T) {
 }
 
 func TestLint(t *testing.T) {
-	r := newRig(t, rigConfig{engines: 1, metrics: everything(t)})
+	r := newRig(t, rigConfig{engines: 1, metrics: everything(t), options: []kvsteer.Option{kvsteer.WithProviders(clouds(t))}})
 	r.post(chat("hello", true))
 	r.eventually(func() bool { return r.value("kvsteer_requests_total") == 1 }, "it has ended")
 	problems, err := testutil.GatherAndLint(r.registry)

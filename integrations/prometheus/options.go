@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/kvsteer/kvsteer/providers"
 	"github.com/kvsteer/kvsteer/tenancy/ledger"
 	"github.com/kvsteer/kvsteer/tenancy/quota"
 )
@@ -35,9 +34,6 @@ type Options struct {
 	// [ledger.Ledger]. For limits in Redis see [Metrics.BudgetNotice].
 	Limiter Limiter
 	Ledger  Ledger
-	// Providers, if not nil, are the external providers, a [providers.Set]: their breakers
-	// and quotas are shown.
-	Providers Providers
 
 	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
@@ -52,11 +48,6 @@ type Limiter interface {
 // Ledger is what is read of a ledger: a [ledger.Ledger] has it.
 type Ledger interface {
 	Stats() ledger.Stats
-}
-
-// Providers is what is read of providers: a [providers.Set] has it.
-type Providers interface {
-	All() []*providers.Offer
 }
 
 // maxBuckets keeps one histogram from taking the budget of all.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 	"github.com/kvsteer/kvsteer/policy"
 	"github.com/kvsteer/kvsteer/providers"
+	"github.com/kvsteer/kvsteer/providers/providertest"
 	"github.com/kvsteer/kvsteer/tenancy/ledger"
 	"github.com/kvsteer/kvsteer/tenancy/quota"
 )
@@ -32,16 +34,25 @@ func everything(t *testing.T) prometheus.Options {
 	records, err := ledger.New(ledger.Options{Sink: ledger.SinkFunc(func(context.Context, []ledger.Record) error { return nil })})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, records.Close()) })
-	set, err := providers.New([]providers.Provider{provider("cloud", 40), provider("cloud2", 1)}, providers.Options{})
+	return prometheus.Options{Limiter: limits, Ledger: records}
+}
+
+// clouds are providers with 41 models.
+func clouds(t testing.TB) *providers.Set {
+	t.Helper()
+	set, err := providers.New([]providers.Provider{provider("cloud", "", 40), provider("cloud2", "", 1)}, providers.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, set.Close()) })
-	return prometheus.Options{Limiter: limits, Ledger: records, Providers: set}
+	return set
 }
 
 // provider has n models, of which the first is "big".
-func provider(name string, n int) providers.Provider {
+func provider(name, url string, n int) providers.Provider {
+	if url == "" {
+		url = "https://" + name + ".example.com"
+	}
 	p := providers.Provider{
-		Name: name, Kind: providers.OpenAI{}, URL: "https://" + name + ".example.com/v1", Credentials: providers.Static("k"),
+		Name: name, Kind: providers.OpenAI{}, URL: url + "/v1", Credentials: providers.Static("k"),
 		Models: []providers.Model{{Name: "big"}},
 	}
 	for i := range n - 1 {
@@ -85,24 +96,61 @@ func TestLimitsAndLedger(t *testing.T) {
 	assert.InDelta(t, 1, r.value("kvsteer_budget_soft_limits_total", "rule", "month"), 0)
 }
 
+const burst = `
+apiVersion: kvsteer.dev/v1alpha1
+kind: InferencePolicy
+metadata: {name: burst}
+spec:
+  rules:
+  - name: outside
+    route:
+      select:
+      - {type: Local, minimize: PredictedTTFT}
+      - {type: Provider, order: [cloud]}
+`
+
+// A request that a real policy sends outside is seen there, and not at a worker; so is how
+// the provider's models stand.
 func TestProviders(t *testing.T) {
-	t.Parallel()
-	o := everything(t)
-	m, reg := alone(t, o)
-	d := decided("cloud", "big")
-	d.Candidates[0].Type = policy.Provider
-	m.OnDecision(d)
-	m.OnOutcome(ended(d, nil))
-	got := gather(t, reg)
+	outside := providertest.New(t, providertest.OpenAI, providertest.Options{Key: "k"})
+	set, err := providers.New([]providers.Provider{provider("cloud", outside.URL(), 40)}, providers.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, set.Close()) })
+	rules, err := policy.Load("burst.yaml", []byte(burst), policy.Options{})
+	require.NoError(t, err)
+	r := newRig(t, rigConfig{engines: 1, options: []kvsteer.Option{kvsteer.WithProviders(set), kvsteer.WithPolicy(rules)}})
+	status, body := r.post(strings.Replace(chat("hello", true), `"m"`, `"big"`, 1))
+	require.Equal(t, http.StatusOK, status, body)
+	r.eventually(func() bool { return r.value("kvsteer_requests_total") == 1 }, "it has ended")
+	got := r.gather()
 	assert.InDelta(t, 1, sum(got["kvsteer_provider_decisions_total"], "provider", "cloud"), 0)
 	assert.InDelta(t, 1, sum(got["kvsteer_provider_requests_total"], "provider", "cloud", "outcome", "ok"), 0)
+	assert.InDelta(t, 1, sum(got["kvsteer_requests_total"], "model", "big", "outcome", "ok"), 0)
+	assert.InDelta(t, 1, sum(got["kvsteer_decisions_total"], "model", "big", "trust", "external"), 0)
 	assert.Zero(t, sum(got["kvsteer_worker_requests_total"]), "a provider is no worker")
-	assert.InDelta(t, 41-32, sum(got["kvsteer_metrics_unshown"], "kind", "provider"), 0)
-	for _, s := range o.Providers.All()[:32] {
+	assert.Zero(t, sum(got["kvsteer_cache_compared_tokens_total"]), "nothing was predicted of its cache")
+	assert.InDelta(t, 40-32, sum(got["kvsteer_metrics_unshown"], "kind", "provider"), 0)
+	for _, s := range set.All()[:32] {
 		at := []string{"provider", s.Provider(), "model", s.Model()}
+		assert.InDelta(t, 1, sum(got["kvsteer_provider_ready"], at...), 0)
 		assert.InDelta(t, 1, sum(got["kvsteer_provider_breaker"], at...), 0, "one state")
-		assert.InDelta(t, 1, sum(got["kvsteer_provider_breaker"], append(at, "state", s.Standing(time.Now()).Breaker.String())...), 0)
+		assert.InDelta(t, 1, sum(got["kvsteer_provider_breaker"], append(at, "state", "closed")...), 0)
 	}
+
+	d := decided("cloud", "big")
+	d.Candidates[0].Type = policy.Provider
+	d.Degradations = []string{"not carried over: seed: no such parameter", "cost: the model has no price"}
+	d.Unready = []kvsteer.Unready{{Name: "cloud2"}}
+	r.metrics.OnOutcome(ended(d, nil)) // what was not carried over is known at the end
+	r.metrics.OnRejection(d, &kvsteer.Error{Code: kvsteer.CodeNoCandidates})
+	o := ended(decided("w0", model), nil)
+	o.Moved, o.Served = true, kvsteer.Target{Worker: "cloud2", Provider: "cloud2", Model: "big"}
+	r.metrics.OnOutcome(o)
+	got = r.gather()
+	assert.InDelta(t, 2, sum(got["kvsteer_degradations_total"], "reason", "not_carried_over"), 0)
+	assert.InDelta(t, 1, sum(got["kvsteer_degradations_total"], "reason", "cost"), 0)
+	assert.InDelta(t, 1, sum(got["kvsteer_provider_unready_total"], "provider", "cloud2"), 0)
+	assert.InDelta(t, 1, sum(got["kvsteer_provider_requests_total"], "provider", "cloud2"), 0)
 }
 
 // Each degradation of the router is of a known kind, and what a client may have chosen of it

@@ -3,17 +3,18 @@ package prometheus
 import (
 	prom "github.com/prometheus/client_golang/prometheus"
 
+	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/providers"
 )
 
 // providerSet are the series of one external provider that requests count in.
 type providerSet struct {
-	decisions prom.Counter
-	ends      [numEnds]prom.Counter
+	decisions, unready prom.Counter
+	ends               [numEnds]prom.Counter
 }
 
 const (
-	providerSeries = 1 + numEnds
+	providerSeries = 2 + numEnds
 	offerSeries    = numBreakers + 3
 	numBreakers    = int(providers.BreakerHalfOpen) + 1
 )
@@ -37,8 +38,10 @@ func (m *Metrics) newOffers() offerReadings {
 func (m *Metrics) newProviders() {
 	decisions := m.counter("kvsteer_provider_decisions_total", "Attempts for which an external provider was chosen.", "provider")
 	ends := m.counter("kvsteer_provider_requests_total", "Requests that ended at an external provider, by how.", "provider", "outcome")
+	unready := m.counter("kvsteer_provider_unready_total",
+		"Attempts for which an external provider was not asked about, since it could take no request.", "provider")
 	m.providers = newTable(maxProviders-1, func(_, label string) *providerSet {
-		p := &providerSet{decisions: decisions.WithLabelValues(label)}
+		p := &providerSet{decisions: decisions.WithLabelValues(label), unready: unready.WithLabelValues(label)}
 		fill(p.ends[:], ends, label, endNames[:])
 		return p
 	}, func(string) {})
@@ -46,13 +49,13 @@ func (m *Metrics) newProviders() {
 
 // collectProviders shows how the models at providers stand. Those that are configured beyond
 // the bound are not shown.
-func (m *Metrics) collectProviders(ch chan<- prom.Metric) {
-	if m.opts.Providers == nil {
+func (m *Metrics) collectProviders(set *providers.Set, ch chan<- prom.Metric) {
+	if set == nil {
 		return
 	}
 	g, now := &m.read.offers, m.opts.Now()
 	shown, hidden := map[[2]string]bool{}, int64(0)
-	for _, o := range m.opts.Providers.All() {
+	for _, o := range set.All() {
 		at := [2]string{labelOf(o.Provider(), true), labelOf(o.Model(), true)}
 		if shown[at] {
 			continue
@@ -73,6 +76,13 @@ func (m *Metrics) collectProviders(ch chan<- prom.Metric) {
 		}
 	}
 	m.read.hidden.offers.Store(hidden)
+}
+
+// passedOver counts the providers that could take no request.
+func (m *Metrics) passedOver(d *kvsteer.Decision) {
+	for i := range d.Unready {
+		m.providers.get(only(d.Unready[i].Name)).unready.Inc()
+	}
 }
 
 func yes(b bool) int {

@@ -32,11 +32,15 @@ const (
 //nolint:gochecknoglobals // a table that nothing changes
 var tokNames = [numToks]string{"uncached", "cached", "written", "unknown"}
 
-const numTrusts = int(kvcache.Exact) + 1
+// external stands where trust does for providers, of whose caches nothing is known.
+const (
+	numTrusts = int(kvcache.Exact) + 1
+	external  = numTrusts
+)
 
 // modelSet are the series of one model.
 type modelSet struct {
-	decisions            [numTrusts]prom.Counter
+	decisions            [numTrusts + 1]prom.Counter
 	retries, relayed     prom.Counter
 	ends                 [numEnds]prom.Counter
 	prompt               [numToks]prom.Counter
@@ -52,7 +56,7 @@ type modelSet struct {
 
 // modelSeries are those of one model, by the buckets of its time to first token.
 func modelSeries(ttft int) int {
-	const counters = numTrusts + numEnds + numToks + 2 + 2 + 2 + 3
+	const counters = numTrusts + 1 + numEnds + numToks + 2 + 2 + 2 + 3
 	const gauges = 1
 	histograms := lines(ttft) + lines(len(itlBuckets)) + lines(len(e2eBuckets)) + lines(len(promptBuckets)) +
 		lines(len(outputBuckets)) + lines(len(ratioBuckets))
@@ -101,9 +105,10 @@ func (m *Metrics) newModels() {
 			promptLen: promptLen.WithLabelValues(label), outputLen: outputLen.WithLabelValues(label),
 			ratio: ratio.WithLabelValues(label),
 		}
-		for t := range s.decisions {
+		for t := range numTrusts {
 			s.decisions[t] = decisions.WithLabelValues(label, kvcache.Trust(t).String())
 		}
+		s.decisions[external] = decisions.WithLabelValues(label, "external")
 		fill(s.ends[:], ends, label, endNames[:])
 		fill(s.prompt[:], tokens, label, tokNames[:])
 		return s

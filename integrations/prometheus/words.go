@@ -96,7 +96,19 @@ var kinds = []struct{ begins, reason string }{
 	{"limits: ", "limits"},
 	{"previous response: ", "previous_response"},
 	{"tags: ", "tags"},
-	{"provider", "provider"},
+	{notCarried, "not_carried_over"},
+}
+
+// notCarried begins what is only known when a provider has been sent the request: what of it
+// its API has no place for.
+const notCarried = "not carried over: "
+
+func (m *Metrics) notCarried(d *kvsteer.Decision) {
+	for _, text := range d.Degradations {
+		if strings.HasPrefix(text, notCarried) {
+			m.degraded(text)
+		}
+	}
 }
 
 func (r *reasons) newReasons(v *prom.CounterVec) {
