@@ -23,6 +23,17 @@ func (e *statusError) Error() string { return "the worker answered " + http.Stat
 // ErrorType is the status: see namedError.
 func (e *statusError) ErrorType() string { return strconv.Itoa(e.status) }
 
+// slowError is why a worker, or a provider, is given up that was waited for long enough.
+type slowError struct{ text string }
+
+func (e *slowError) Error() string { return e.text }
+
+// Timeout sets it apart, for who sees only that a request was cut off, from a client that left.
+func (*slowError) Timeout() bool { return true }
+
+// ErrorType names it: see namedError.
+func (*slowError) ErrorType() string { return "timeout" }
+
 // StatusError returns what to give to [Selection.Next] or [Placement.Next] as the cause if
 // a worker's answer has a status that another worker may better, such as 503. A 429 says
 // that the worker is busy, and is no failure of it.

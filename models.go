@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -91,8 +92,9 @@ func (s *Selection) catalogue(snap *fleet.Snapshot) []modelItem {
 		}
 		add(item)
 	}
+	whole := maps.Clone(known) // an alias of an alias leads nowhere
 	for _, name := range s.aliases() {
-		if !known[name] && s.leads(name, known) {
+		if !known[name] && s.leads(name, whole) {
 			add(modelItem{ID: name, Object: "model", OwnedBy: "kvsteer"})
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
@@ -33,6 +32,9 @@ const expectedOutput = 256
 // millionths of the currency are the unit of costs.
 const millionths = 1e6
 
+// labelPool is the label by which a provider, or a model of it, belongs to a pool.
+const labelPool = "pool"
+
 // estimatedExcess: a prompt whose length is estimated must exceed a context window by half
 // to be taken for too long.
 const estimatedExcess = 1.5
@@ -45,6 +47,8 @@ type Unready struct {
 	Reason string `json:"reason"`
 	// RetryAfter is when that is expected to be over, 0 if it isn't known, or never.
 	RetryAfter time.Duration `json:"retry_after_ns,omitempty"`
+	// Unfit: it never can. Else it only can't now.
+	Unfit bool `json:"unfit,omitempty"`
 }
 
 // offers are those that serve the model.
@@ -73,6 +77,9 @@ func (s *Selection) barred(o *providers.Offer) bool {
 	if id := s.account.identity; id != nil && !id.MayUseProvider(o.Provider()) {
 		return true
 	}
+	if pool := s.parsed.hints.pool; pool != "" && o.Labels()[labelPool] != pool {
+		return true // a provider is of no pool but that of its label
+	}
 	among := s.parsed.hints.among
 	return len(among) > 0 && !slices.Contains(among, o.Provider())
 }
@@ -95,7 +102,7 @@ func (r *Router) burst(s *Selection, ev *evaluation, has place, now time.Time) {
 			}
 			if !st.Ready {
 				ev.unready = append(ev.unready, Unready{
-					Name: o.Provider(), Model: s.views[v].model, Reason: st.Reason, RetryAfter: st.RetryAfter,
+					Name: o.Provider(), Model: s.views[v].model, Reason: st.Reason, RetryAfter: st.RetryAfter, Unfit: why != "",
 				})
 				if why == "" {
 					ev.later = append(ev.later, r.outside(s, o, v, &st))
@@ -235,15 +242,28 @@ func (r *Router) later(s *Selection, ev *evaluation) bool {
 	return len(again.Plan.Order) > 0
 }
 
-// ailing says why providers can't take the request.
-func (ev *evaluation) ailing() string {
+// ailing says why providers can't take the request. It is for the operator.
+func (ev *evaluation) ailing() error {
 	const most = 3
-	var b strings.Builder
+	var errs []error
 	for i := range ev.unready[:min(most, len(ev.unready))] {
 		u := &ev.unready[i]
-		fmt.Fprintf(&b, "; provider %s: %s", quote(u.Name), u.Reason)
+		errs = append(errs, fmt.Errorf("provider %s: %s", quote(u.Name), u.Reason))
 	}
-	return b.String()
+	return errors.Join(errs...)
+}
+
+// unfit is why none of the backends can ever serve the request, "" if one might.
+func (ev *evaluation) unfit() string {
+	for i := range ev.unready {
+		if !ev.unready[i].Unfit {
+			return ""
+		}
+	}
+	if len(ev.unready) == 0 {
+		return ""
+	}
+	return ev.unready[0].Reason
 }
 
 // soonest is when the first of the unready ones is expected back.
@@ -273,16 +293,40 @@ func (o *options) costAt(at *providers.Offer, model string, tokens *price.Tokens
 	return cost, known
 }
 
+// reaches reports whether the policy lets some request for the model go to a provider: one
+// of which nothing is known but that no tag is on it.
+func (s *Selection) reaches(model string) bool {
+	ev := s.router.evaluation()
+	defer s.router.release(ev)
+	for _, o := range s.offers(model) {
+		ev.outside(policy.Candidate{
+			Name: o.Provider(), Instance: o.ID(), Type: policy.Provider, Model: model, Labels: o.Labels(), RemainingQuota: 1,
+		}, ref{})
+	}
+	if len(ev.Candidates) == 0 {
+		return false
+	}
+	q := s.prompt()
+	q.Model, q.API, q.DryRun, q.Tags = model, kind(ChatCompletions), true, nil
+	if needy, ok := s.policy.(policy.Needy); ok {
+		for _, name := range needy.Needs().Tags {
+			q.Tags = append(q.Tags, policy.Tag{Name: name, State: policy.TagAbsent})
+		}
+	}
+	ev.Choose(&q, s.policy)
+	return len(ev.Plan.Order) > 0
+}
+
 // offered are the models of providers that the request may have, by name: none where the
 // policy never lets it go there.
 func (s *Selection) offered() []string {
 	set := s.router.opts.providers
-	if _, local := s.policy.(policy.Default); local || set == nil || s.parsed.hints.local {
+	if set == nil {
 		return nil
 	}
 	var names []string
 	for _, o := range set.All() {
-		if o.Model() != "" && !s.barred(o) && !slices.Contains(names, o.Model()) {
+		if o.Model() != "" && !slices.Contains(names, o.Model()) && s.reaches(o.Model()) {
 			names = append(names, o.Model())
 		}
 	}
@@ -308,11 +352,14 @@ func failureOf(resp *http.Response) *providers.Failure {
 	return nil
 }
 
-// learn keeps what the failed attempt says of those to come. The caller holds s.mu.
+// learn keeps what the failed attempt says of those to come, once for each. The caller holds s.mu.
 func (s *Selection) learn(cause error) {
 	var answered *outsideError
 	if errors.As(cause, &answered) && answered.failure.Class == providers.ClassContext && s.attempt.offer != nil {
 		s.narrow = max(s.narrow, s.attempt.offer.ContextWindow())
+	}
+	if unsupported(cause) {
+		s.untaken++
 	}
 }
 
@@ -331,6 +378,9 @@ func outsideOnly(cause error) *Error {
 	var e *providers.Error
 	if !errors.As(cause, &e) || e.Class.FallsBack() {
 		return nil
+	}
+	if e.Class == providers.ClassRequest {
+		return badRequest(e, "%s", e.Message)
 	}
 	return &Error{Code: CodeUpstream, Message: e.Message, Err: e}
 }

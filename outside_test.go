@@ -244,7 +244,7 @@ func TestPromptsThatExceedAProvider(t *testing.T) {
 	o := newOutsiders(t)
 	r := burstRig(t, o)
 	_, err := r.router.Select(t.Context(), &kvsteer.Request{API: kvsteer.ChatCompletions, Model: "only-outside", TokenIDs: make([]uint32, 1001)})
-	require.Equal(t, kvsteer.CodeNoCandidates, kvsteer.CodeOf(err))
+	require.Equal(t, kvsteer.CodeBadRequest, kvsteer.CodeOf(err), "it never can: nothing to try again")
 	require.ErrorContains(t, err, "context window")
 }
 

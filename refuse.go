@@ -23,12 +23,15 @@ func (r *Router) nobody(s *Selection, ev *evaluation) *Error {
 		if slices.ContainsFunc(snap.ForModel(model), computesOnly) {
 			what = "workers compute prompts but none generates answers for the model "
 		}
+		if why := ev.unfit(); why != "" && !s.haveWorkers(snap) {
+			return badRequest(nil, "nobody who serves the model %s can serve this request: %s", quote(model), why)
+		}
 		err := &Error{
-			Code: CodeNoCandidates, RetryAfter: retrySoon, Err: ailing(s.pooled(snap.Serving(model))),
+			Code: CodeNoCandidates, RetryAfter: retrySoon, Err: errors.Join(ailing(s.pooled(snap.Serving(model))), ev.ailing()),
 			Message: what + quote(model) + " at the moment",
 		}
 		if len(ev.unready) > 0 {
-			err.RetryAfter, err.Message = ev.soonest(), err.Message+ev.ailing()
+			err.RetryAfter = ev.soonest()
 		}
 		err.onEmpty(&ev.Plan)
 		return err
@@ -37,11 +40,16 @@ func (r *Router) nobody(s *Selection, ev *evaluation) *Error {
 		return err
 	}
 	err := &Error{
-		Code: CodeNoCandidates, RetryAfter: ev.soonest(), Rule: ev.Plan.Rule,
-		Message: "nobody of those that the policy rule " + quote(ev.Plan.Rule) + " allows can take the request at the moment" + ev.ailing(),
+		Code: CodeNoCandidates, RetryAfter: ev.soonest(), Rule: ev.Plan.Rule, Err: ev.ailing(),
+		Message: "nobody of those that the policy rule " + quote(ev.Plan.Rule) + " allows can take the request at the moment",
 	}
 	err.onEmpty(&ev.Plan)
 	return err
+}
+
+// haveWorkers reports whether workers serve one of the request's models, well or not.
+func (s *Selection) haveWorkers(snap *fleet.Snapshot) bool {
+	return slices.ContainsFunc(s.views, func(v view) bool { return len(s.pooled(snap.Serving(v.model))) > 0 })
 }
 
 // rejected says why a plan has nobody.

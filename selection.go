@@ -78,6 +78,8 @@ type Selection struct {
 	// expects is the tokens that the answer is expected to have, 0 if nobody has asked yet;
 	// whoever has the Selection in a choice writes it.
 	expects int
+	// untaken are the attempts at providers that could not be asked in their API, under mu.
+	untaken int
 	// narrow is the widest context window that was too narrow.
 	narrow int
 	lost   bool // no worker is known to have what the request goes on from
@@ -115,6 +117,7 @@ type attempt struct {
 	astray    bool // by a proxy, to one that the fleet does not know
 	blamed    bool // the fleet was told that its worker failed
 	ttft      time.Duration
+	bare      *view // what an offer gets, nil until somebody asks
 	// cancel ends the request on its way to the worker, for a Transport whose
 	// caller forgot it; nil if somebody else sends.
 	cancel context.CancelCauseFunc
@@ -217,6 +220,9 @@ func (s *Selection) sent() ([]byte, jsonscan.Object) {
 		return l.body, l.object
 	}
 	if v := s.attempt.view; v != nil {
+		if s.attempt.offer != nil {
+			v = s.bare(v)
+		}
 		return v.body, v.object
 	}
 	return s.parsed.body, s.parsed.object
@@ -296,6 +302,9 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 		return false
 	}
 	s.ended = true
+	if a := &s.attempt; a.offer != nil && reason == nil && u.Known {
+		a.sold.Answered(u.Output) // before its booking ends
+	}
 	s.attempt.release()
 	if reason == nil {
 		s.router.keep(s, &s.attempt.leg)
@@ -326,10 +335,7 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 	r.settleShare(s, a, d, u)
 	switch {
 	case reason != nil:
-	case a.offer != nil:
-		if u.Known {
-			a.sold.Answered(u.Output)
-		}
+	case a.offer != nil: // its booking was told
 	default:
 		if !a.moved {
 			r.observeDecode(a, u)
@@ -377,12 +383,13 @@ func (s *Selection) advance(ctx context.Context, cause error) error {
 		l.Warn("kvsteer: an attempt failed", slog.Uint64("decision", s.decision.ID),
 			slog.Int("attempt", s.attempt.number), slog.String("worker", s.attempt.target.Worker), slog.Any("cause", cause))
 	}
+	s.learn(cause)
 	switch {
 	case s.ended:
 		return &Error{Code: CodeUpstream, Message: "the selection has ended", Err: cause}
 	case s.attempt.ttft != 0:
 		return &Error{Code: CodeUpstream, Message: "the worker failed after its first token", Err: cause}
-	case s.attempt.number >= s.router.opts.maxAttempts:
+	case s.attempt.number-s.untaken >= s.router.opts.maxAttempts:
 		return &Error{Code: CodeUpstream, Message: "every attempt failed", Err: cause}
 	case ctx.Err() != nil:
 		return canceled(ctx)
@@ -390,7 +397,6 @@ func (s *Selection) advance(ctx context.Context, cause error) error {
 	s.Touch()
 	s.attempt.release()
 	s.router.freed()
-	s.learn(cause)
 	s.tried = append(s.tried, s.attempt.failed().id())
 	if err := s.router.pick(ctx, s, s.attempt.number+1); err != nil {
 		return &Error{

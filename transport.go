@@ -72,10 +72,10 @@ type TransportOptions struct {
 }
 
 // errFirstByte is why an attempt is given up whose worker went silent.
-var errFirstByte = errors.New("kvsteer: the worker sent nothing within FirstByteTimeout")
+var errFirstByte error = &slowError{"kvsteer: the worker sent nothing within FirstByteTimeout"}
 
 // errIdle is why an answer is cut off that stopped in the middle.
-var errIdle = errors.New("kvsteer: the worker sent nothing more within IdleTimeout")
+var errIdle error = &slowError{"kvsteer: the worker sent nothing more within IdleTimeout"}
 
 // errUnhandled is why a Selection ends whose Transport panicked.
 var errUnhandled = errors.New("kvsteer: the base transport panicked")

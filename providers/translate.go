@@ -20,7 +20,7 @@ var (
 
 // translate turns an answer's body into the client's API.
 func (c *call) translate(out *http.Response, streams bool) error {
-	if streams != c.exchange.Stream() {
+	if streams && !c.exchange.Stream() {
 		c.bad(ClassServer, 0, false)
 		return c.fail(ClassServer, "", errAnswerShape)
 	}
@@ -43,13 +43,17 @@ func (c *call) translate(out *http.Response, streams bool) error {
 		return c.fail(ClassServer, "", errAnswerLong)
 	default:
 	}
-	text, err := c.exchange.Answer(whole)
+	read, form := c.exchange.Answer, "application/json"
+	if c.exchange.Stream() { // some services know no streams, or not of everything
+		read, form = c.exchange.AnswerStream, "text/event-stream"
+	}
+	text, err := read(whole)
 	if err != nil {
 		c.bad(ClassServer, 0, false)
 		return c.fail(ClassServer, "", errAnswerRead)
 	}
 	out.Body, out.ContentLength = held{bytes.NewReader(text), out.Body}, int64(len(text))
-	out.Header.Set("Content-Type", "application/json")
+	out.Header.Set("Content-Type", form)
 	return nil
 }
 
@@ -95,6 +99,8 @@ func (b *translated) more() {
 		} else {
 			b.last = io.EOF
 		}
+	case err != nil && b.stream.Ended():
+		b.last = io.EOF // it had said its last word
 	default:
 		b.last = err
 	}

@@ -146,7 +146,7 @@ func TestAnswersThatCantBeTranslated(t *testing.T) {
 	for name, c := range map[string]struct{ body, mime, answer string }{
 		"no JSON":         {chatRequest + "}", "application/json", "<html>"},
 		"stream, unasked": {chatRequest + "}", "text/event-stream", messagesStream},
-		"no stream":       {chatRequest + `,"stream":true}`, "application/json", messagesAnswer},
+		"no answer":       {chatRequest + `,"stream":true}`, "application/json", "<html>"},
 	} {
 		before := o.state.breaker.history
 		svc.will(says(http.StatusOK, c.answer, "Content-Type", c.mime))
@@ -155,6 +155,14 @@ func TestAnswersThatCantBeTranslated(t *testing.T) {
 		assert.NotEqual(t, before, o.state.breaker.history, name)
 		o.state.breaker = breaker{}
 	}
+	svc.will(says(http.StatusOK, messagesAnswer, "Content-Type", "application/json"))
+	resp, err := o.RoundTripper(nil, Exchange{API: chat}).RoundTrip(newRequest(t, t.Context(), chat, chatRequest+`,"stream":true}`))
+	require.NoError(t, err)
+	got, err := io.ReadAll(resp.Body)
+	require.NoError(t, err, "a whole answer to who wanted a stream")
+	require.NoError(t, resp.Body.Close())
+	assert.Equal(t, "text/event-stream", resp.Header.Get("Content-Type"))
+	assert.Contains(t, string(got), "[DONE]")
 	half, _, _ := strings.Cut(messagesStream, "event: content_block_stop")
 	for name, text := range map[string]string{"cut": half, "garbage": half + "event: message_delta\ndata: {\n\n"} {
 		svc.will(says(http.StatusOK, text, "Content-Type", "text/event-stream"))
