@@ -100,6 +100,50 @@ func (t *TenancyOptions) salt(e *jsonscan.Edit, h *hints, id *tenancy.Identity, 
 	}
 }
 
+// bare is the view without the salt that isolate gave it: a service outside refuses fields
+// that it does not know, and our tenants' salts are none of its business. The caller holds
+// s.mu.
+func (s *Selection) bare(v *view) *view {
+	a := &s.attempt
+	if a.bare == nil {
+		a.bare = &view{}
+		a.bare.body, a.bare.object = s.router.opts.tenancy.unsalted(v.body, v.object)
+	}
+	return a.bare
+}
+
+// unsalted is a body as a service outside gets it. Without a Salter a salt in it is the
+// client's, and stays.
+func (t *TenancyOptions) unsalted(body []byte, o jsonscan.Object) ([]byte, jsonscan.Object) {
+	if t == nil || t.Salter == nil {
+		return body, o
+	}
+	if _, salted := o.Get("cache_salt"); !salted {
+		return body, o
+	}
+	var e jsonscan.Edit
+	e.Delete("cache_salt")
+	out, err := e.Apply(o)
+	if err != nil { // what was read before can be read now: never
+		return nil, jsonscan.Object{}
+	}
+	left, _ := jsonscan.Parse(out, 0)
+	return out, left
+}
+
+// unsaltedForward is the same of a request that no prompt routes.
+func (t *TenancyOptions) unsaltedForward(body []byte) []byte {
+	if t == nil || t.Salter == nil {
+		return body
+	}
+	o, bad := jsonscan.Parse(body, 0)
+	if bad != nil {
+		return body // it was given no salt
+	}
+	body, _ = t.unsalted(body, o)
+	return body
+}
+
 // pooling reports whether a path is one of those whose texts vLLM computes and caches as
 // it does prompts.
 func pooling(path string) bool {
