@@ -21,6 +21,8 @@ type Reader struct {
 	chunks int
 
 	in, read, write, out, reasoning count
+	// total is all that the last report in OpenAI's words counted.
+	total count
 	// inside: read and write are part of in, as OpenAI counts.
 	inside bool
 }
@@ -37,12 +39,19 @@ func (r *Reader) Usage() (Usage, bool) {
 	if !r.in.known && !r.out.known {
 		return Usage{}, false
 	}
+	output, thought := r.out.n, r.reasoning.n
+	// Some services (Gemini's, xAI's) leave what was thought out of completion_tokens. It is
+	// charged all the same, and part of the total.
+	if unsaid := r.total.n - r.in.n; unsaid > output {
+		thought = max(thought, unsaid-output)
+		output = unsaid
+	}
 	u := Usage{
 		Uncached:    r.in.n,
 		CacheRead:   r.read.n,
 		CacheWrite:  r.write.n,
-		Output:      r.out.n,
-		Reasoning:   min(r.reasoning.n, r.out.n),
+		Output:      output,
+		Reasoning:   min(thought, output),
 		CachedKnown: r.read.known,
 	}
 	if r.inside {
@@ -183,6 +192,7 @@ func idle(u jsonscan.Value) bool {
 // merge takes the counts of one usage object; what it lacks stays as it was.
 func (r *Reader) merge(u jsonscan.Value, outputOnly bool) bool {
 	found := false
+	var total count
 	for it := u.Iter(); it.Next(); {
 		v := it.Value()
 		switch key := string(it.Key()); key {
@@ -190,12 +200,21 @@ func (r *Reader) merge(u jsonscan.Value, outputOnly bool) bool {
 			found = r.out.set(v) || found
 		case "completion_tokens_details", "output_tokens_details":
 			r.reasoning.set(v.Get("reasoning_tokens"))
+			r.reasoning.set(v.Get("thinking_tokens")) // Anthropic's word
+		case "total_tokens":
+			total.set(v)
 		case "reasoning_tokens":
 			r.reasoning.set(v)
 		default:
 			if !outputOnly {
 				found = r.mergePrompt(key, v) || found
 			}
+		}
+	}
+	if found {
+		r.total = count{}
+		if u.Get("prompt_tokens").Exists() && u.Get("completion_tokens").Exists() {
+			r.total = total
 		}
 	}
 	return found

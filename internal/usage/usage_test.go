@@ -62,7 +62,36 @@ func TestUsageShapes(t *testing.T) {
 		"floats":          {chunks: []string{`{"usage":{"prompt_tokens":6.0,"completion_tokens":3.0}}`}, want: Usage{Uncached: 6, Output: 3}},
 		"insane":          {chunks: []string{`{"usage":{"prompt_tokens":-6,"completion_tokens":1e12,"prompt_tokens_details":[1]}}`}, want: Usage{Output: math.MaxInt32}},
 		"reasoning > out": {chunks: []string{`{"usage":{"prompt_tokens":1,"completion_tokens":3,"reasoning_tokens":5}}`}, want: Usage{Uncached: 1, Output: 3, Reasoning: 3}},
-		"none":            {chunks: []string{`{"choices":[]}`, `[DONE]`, ``, `[1]`, `{"usage":[]}`, `{"usage":{}}`, `{"usage":"x"}`, `{"usage":{"prompt_tokens":"7"}}`, `{`}, none: true},
+		"messages, thought": {chunks: []string{
+			`{"type":"message_start","message":{"usage":{"input_tokens":25,"output_tokens":1}}}`,
+			`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":15,"output_tokens_details":{"thinking_tokens":9}}}`,
+		}, want: Usage{Uncached: 25, Output: 15, Reasoning: 9}},
+		"messages body, thought": {
+			chunks: []string{`{"type":"message","content":[],"usage":{"input_tokens":25,"output_tokens":15,"output_tokens_details":{"thinking_tokens":9}}}`},
+			want:   Usage{Uncached: 25, Output: 15, Reasoning: 9},
+		},
+		// As Gemini's endpoint counts.
+		"thoughts in the total only": {
+			chunks: []string{`{"choices":[],"usage":{"completion_tokens":1,"prompt_tokens":9,"total_tokens":103}}`},
+			want:   Usage{Uncached: 9, Output: 94, Reasoning: 93},
+		},
+		// As xAI's does.
+		"thoughts beside the answer": {
+			chunks: []string{`{"usage":{"prompt_tokens":9,"completion_tokens":4,"total_tokens":113,"completion_tokens_details":{"reasoning_tokens":100}}}`},
+			want:   Usage{Uncached: 9, Output: 104, Reasoning: 100},
+		},
+		"thoughts in the total, cached": {
+			chunks: []string{`{"usage":{"prompt_tokens":9,"completion_tokens":4,"total_tokens":113,"prompt_tokens_details":{"cached_tokens":8}}}`},
+			want:   Usage{Uncached: 1, CacheRead: 8, Output: 104, Reasoning: 100, CachedKnown: true},
+		},
+		"a total of earlier": {chunks: []string{
+			`{"usage":{"prompt_tokens":9,"completion_tokens":4,"total_tokens":113}}`,
+			`{"usage":{"prompt_tokens":9,"completion_tokens":5}}`,
+		}, want: Usage{Uncached: 9, Output: 5}},
+		"a total of prompts":   {chunks: []string{`{"object":"list","data":[],"usage":{"prompt_tokens":6,"total_tokens":8}}`}, want: Usage{Uncached: 6}},
+		"a total of less":      {chunks: []string{`{"usage":{"prompt_tokens":6,"completion_tokens":3,"total_tokens":1}}`}, want: Usage{Uncached: 6, Output: 3}},
+		"a total, input apart": {chunks: []string{`{"type":"message","usage":{"input_tokens":6,"cache_read_input_tokens":90,"output_tokens":3,"total_tokens":99}}`}, want: Usage{Uncached: 6, CacheRead: 90, Output: 3, CachedKnown: true}},
+		"none":                 {chunks: []string{`{"choices":[]}`, `[DONE]`, ``, `[1]`, `{"usage":[]}`, `{"usage":{}}`, `{"usage":"x"}`, `{"usage":{"prompt_tokens":"7"}}`, `{`}, none: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -189,6 +218,7 @@ func TestReadAllocs(t *testing.T) {
 // FuzzRead: no input panics, and no count is ever negative.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"choices":[{"delta":{"content":"a"}}],"usage":{"prompt_tokens":6,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":9}}}`), []byte(`{"type":"message_delta","usage":{"input_tokens":-1}}`))
+	f.Add([]byte(`{"usage":{"prompt_tokens":9,"completion_tokens":1,"total_tokens":103}}`), []byte(`{"usage":{"output_tokens_details":{"thinking_tokens":9},"total_tokens":1}}`))
 	f.Add([]byte(`{"prompt_token_ids":[1],"meta_info":{"cached_tokens":1}}`), []byte(`{"type":"response.x.delta","delta":[]}`))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		r := Reader{WantIDs: true}
