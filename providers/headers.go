@@ -2,9 +2,12 @@ package providers
 
 import (
 	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
@@ -15,8 +18,9 @@ import (
 // nothing for others.
 func (c *call) header() http.Header {
 	given, h := c.req.Header, http.Header{}
-	for _, name := range []string{"Idempotency-Key", "User-Agent"} {
-		pass(h, given, name)
+	pass(h, given, "User-Agent")
+	if key := given.Get(idempotencyKey); key != "" {
+		h.Set(idempotencyKey, scoped(c.x.Scope, key))
 	}
 	if c.exchange == nil {
 		pass(h, given, "Content-Type")
@@ -38,6 +42,17 @@ func (c *call) header() http.Header {
 	// Asked for by Go's transport otherwise; answers are looked into.
 	h.Set("Accept-Encoding", "identity")
 	return h
+}
+
+const idempotencyKey = "Idempotency-Key"
+
+// scoped is a key as one of a scope's own.
+func scoped(scope, key string) string {
+	if scope == "" {
+		return key
+	}
+	sum := sha256.Sum256([]byte(strconv.Quote(scope) + key))
+	return hex.EncodeToString(sum[:])
 }
 
 // apiHeaders passes the headers of the API that the client speaks, if the provider does, too.

@@ -143,6 +143,10 @@ type Exchange struct {
 	API prompt.API
 	// Asked is the name that the client asked for the model by; "" is the Offer's Model.
 	Asked string
+	// Scope is whom the request comes from, where many share the account: an Idempotency-Key
+	// is sent as a hash of both, so that no one's requests are taken for another's. "" sends
+	// it as it is.
+	Scope string
 	// Warn is told what of the request the provider doesn't see: where it stands, and a
 	// fixed phrase. It may be nil. It is called within RoundTrip.
 	Warn func(field, reason string)

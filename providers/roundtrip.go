@@ -167,9 +167,13 @@ func (c *call) translated() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	wanted := dialect.RequestOptions{MaxTokens: int64(c.offer.model.MaxOutput)}
+	if k, ok := c.offer.from.Kind.(OpenAI); ok {
+		wanted.OldMaxTokens = k.oldMaxTokens(c.offer.url, c.offer.model.Upstream)
+	}
 	x, err := dialect.NewExchange(clientCodec(c.x.API), c.offer.codec, body, dialect.Options{
 		Model: c.offer.model.Upstream, Asked: c.x.Asked, KeepModel: c.offer.from.KeepModel,
-		Request: dialect.RequestOptions{MaxTokens: int64(c.offer.model.MaxOutput)},
+		Request: wanted,
 		Created: c.offer.set.clock().Unix(), ID: fmt.Sprintf("%016x%08x", rand.Uint64(), rand.Uint32()), //nolint:gosec // unique, not secret
 	})
 	var unsupported *dialect.UnsupportedError
@@ -197,19 +201,32 @@ func (c *call) translated() ([]byte, error) {
 // where the Offer has one.
 func (c *call) pass() ([]byte, error) {
 	path := c.req.URL.EscapedPath()
-	i := strings.Index(path, versionPath)
-	if i < 0 || !straight(path) || !straight(c.req.URL.Path) {
+	if !strings.HasPrefix(path, versionPath) || !straight(path) || !straight(c.req.URL.Path) {
 		return nil, c.fail(ClassRequest, "the path is not one of the API's", nil)
 	}
-	c.target.Path = path[i:]
+	c.target.Path = path
 	if err := c.mayPass(); err != nil {
 		return nil, err
 	}
-	json := strings.HasPrefix(strings.ToLower(c.req.Header.Get("Content-Type")), "application/json")
-	if c.offer.model.Name == "" || !json || c.req.Body == nil || c.req.Body == http.NoBody {
+	m := &c.offer.model
+	switch {
+	case m.Name == "" || c.req.Body == nil || c.req.Body == http.NoBody:
 		return nil, nil // the request's own body
+	case maybeJSON(c.req.Header):
+		return c.renamed()
+	case m.Upstream == m.Name:
+		return nil, nil
+	default:
+		return nil, c.fail(ClassUnsupported, whyName, nil)
 	}
-	return c.renamed()
+}
+
+const whyName = "the provider has another name for the model, which can be put only in JSON"
+
+// maybeJSON reports whether a service may read the body as JSON: what has no type, too.
+func maybeJSON(h http.Header) bool {
+	kind := mediaType(h)
+	return kind == "" || strings.HasSuffix(kind, "/json") || strings.HasSuffix(kind, "+json")
 }
 
 // straight reports whether a path is one that no server takes for another.

@@ -374,6 +374,8 @@ func TestNothingIsSent(t *testing.T) {
 		"a list":              {chat, "", `[]`, ClassRequest},
 		"embeddings":          {prompt.Embeddings, "", `{"model":"ours"}`, ClassUnsupported},
 		"not below a version": {0, "http://g.test/files", "", ClassRequest},
+		"below another one":   {0, "http://g.test/v2/v1/files", "", ClassRequest},
+		"mounted":             {0, "http://g.test/mount/v1/embeddings", "", ClassRequest},
 		"climbs":              {0, "http://g.test/v1/files/../admin", "", ClassRequest},
 		"climbs, escaped":     {0, "http://g.test/v1/files/%2e%2e/admin", "", ClassRequest},
 		"another API's":       {0, "http://g.test/v1/messages/count_tokens", `{"model":"ours"}`, ClassUnsupported},
@@ -430,7 +432,7 @@ func TestStatefulPaths(t *testing.T) {
 	assert.False(t, ok)
 	assert.Equal(t, whyNoModel, why)
 
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://g.test/mount/v1/files/a%2Fb?limit=2&after=x", strings.NewReader("--x\r\nmodel"))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://g.test/v1/files/a%2Fb?limit=2&after=x", strings.NewReader("--x\r\nmodel"))
 	require.NoError(t, err)
 	r.Header.Set("Content-Type", "multipart/form-data; boundary=x")
 	resp, err := set.ForPath("/v1/files").RoundTripper(nil, Exchange{}).RoundTrip(r)

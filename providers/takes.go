@@ -35,6 +35,9 @@ func (o *Offer) Takes(api prompt.API, body jsonscan.Object) (ok bool, why string
 	}
 }
 
+// Native reports whether the service takes bodies of an API as they are.
+func (o *Offer) Native(api prompt.API) bool { return o.native(api) }
+
 // native reports whether the service takes bodies of an API as they are.
 func (o *Offer) native(api prompt.API) bool { return slices.Contains(o.apis, api) }
 
