@@ -88,7 +88,11 @@ func (t *Transport) byLoad(req *http.Request) (*http.Response, error) {
 		if again := p.Next(err); again != nil {
 			return nil, again
 		}
-		if req.GetBody != nil {
+		switch {
+		case len(f.Body) > 0:
+			req = req.Clone(req.Context())
+			setBody(req, p.Body()) // it may be another's
+		case req.GetBody != nil:
 			body, err := req.GetBody()
 			if err != nil {
 				return nil, &Error{Code: CodeUpstream, Message: "the body can't be sent again", Err: err}

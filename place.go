@@ -157,9 +157,17 @@ func (p *Placement) Target() Target {
 	return t
 }
 
-// Body returns the bytes to send: those of [Forward], but for what keeps tenants apart (see
-// [TenancyOptions]). It must not be modified.
-func (p *Placement) Body() []byte { return p.body }
+// Body returns the bytes to send to the Target: those of [Forward], but for what keeps
+// tenants apart (see [TenancyOptions]). It must not be modified.
+func (p *Placement) Body() []byte {
+	p.mu.Lock()
+	at := p.at.offer
+	p.mu.Unlock()
+	if at == nil || at == p.keeper {
+		return p.body
+	}
+	return p.router.opts.tenancy.unsaltedForward(p.body)
+}
 
 // Next gives up the worker because of cause, which is reported as in [Selection.Next], and
 // books the request on another one, never one that was tried before. The error is a
