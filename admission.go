@@ -28,6 +28,7 @@ type account struct {
 	// says that a worker has been sent the request, begun that it has begun to answer.
 	chunks      int
 	sent, begun bool
+	left        bool // its sender has gone away
 }
 
 // admit reserves what the request is expected to use.
@@ -262,16 +263,18 @@ func (a *account) used(u Usage, reason error, reaped bool) (quota.Used, ledger.S
 		return quota.Used{Uncached: a.demand.Input, Output: counted}, ledger.Stream
 	case reason == nil, a.begun, reaped:
 		return quota.Used{Uncached: a.demand.Input, Output: a.demand.Output}, ledger.Estimate
-	case a.sent && left(reason):
+	case a.sent && a.left:
 		return quota.Used{Uncached: a.demand.Input}, ledger.Estimate
 	default:
 		return quota.Used{}, ""
 	}
 }
 
-// left reports whether a request ended because its sender went away.
-func left(reason error) bool {
-	return errors.Is(reason, context.Canceled) || errors.Is(reason, context.DeadlineExceeded)
+// departure reports whether a reason says that a request's sender has gone away. A deadline
+// that is only wrapped may be anybody's: errors of dials wrap one.
+func departure(reason error) bool {
+	own := reason == context.DeadlineExceeded //nolint:errorlint // see above
+	return own || errors.Is(reason, context.Canceled) || CodeOf(reason) == CodeCanceled
 }
 
 // degraded adds what was less than fully known when the request was let through.

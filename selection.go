@@ -286,22 +286,42 @@ func (s *Selection) hold() { s.touched.Store(math.MaxInt64) }
 func (s *Selection) Done(u Usage) { s.end(u, nil, false) }
 
 // Abort ends the request: it was not answered, or not to the end. A nil reason
-// is recorded as a cancellation.
+// is recorded as a cancellation. Who has gone away pays for a prompt that was [Selection.Sent]:
+// so says a reason that is nil, wraps [context.Canceled], is [context.DeadlineExceeded]
+// itself, or has [CodeCanceled]. A dial or a read that timed out only wraps a deadline: it
+// is the worker's failure, and free.
 func (s *Selection) Abort(reason error) {
 	if reason == nil {
 		reason = context.Canceled
 	}
-	s.end(Usage{}, reason, false)
+	if departure(reason) {
+		s.leave(reason)
+		return
+	}
+	s.fail(reason)
 }
 
-// end reports whether this call did it.
+// leave ends a request whose sender has gone away, for whatever reason.
+func (s *Selection) leave(reason error) { s.finish(Usage{}, reason, false, true) }
+
+// fail ends a request that its sender still waits for, whatever the reason looks like: a
+// provider's credentials may have been cancelled.
+func (s *Selection) fail(reason error) { s.end(Usage{}, reason, false) }
+
+// end ends a request of which nobody says that its sender has gone away, and reports
+// whether this call did it.
 func (s *Selection) end(u Usage, reason error, reaped bool) bool {
+	return s.finish(u, reason, reaped, false)
+}
+
+// finish reports whether this call ended the request.
+func (s *Selection) finish(u Usage, reason error, reaped, left bool) bool {
 	s.mu.Lock()
 	if s.ended {
 		s.mu.Unlock()
 		return false
 	}
-	s.ended = true
+	s.ended, s.account.left = true, left
 	if a := &s.attempt; a.offer != nil && reason == nil && u.Known {
 		a.sold.Answered(u.Output) // before its booking ends
 	}

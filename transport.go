@@ -179,12 +179,12 @@ func (t *Transport) route(req *http.Request, api API) (*http.Response, error) {
 		}
 		if left := departed(req); left != nil {
 			discard(resp)
-			sel.Abort(left)
+			sel.leave(left)
 			return nil, &Error{Code: CodeCanceled, Err: left}
 		}
 		if refused := outsideOnly(cause); refused != nil {
 			discard(resp)
-			sel.Abort(cause)
+			sel.fail(cause)
 			return nil, refused
 		}
 		if unsupported(cause) {
@@ -201,7 +201,7 @@ func (t *Transport) route(req *http.Request, api API) (*http.Response, error) {
 			handed = true
 			return resp, nil
 		}
-		sel.Abort(cause)
+		sel.fail(cause)
 		if untaken == attempts {
 			return nil, untranslated(cause)
 		}
