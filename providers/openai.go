@@ -2,6 +2,7 @@ package providers
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -18,7 +19,20 @@ import (
 // to one without a path "/v1" is added, and none at all is OpenAI's own. Its APIs are then
 // chat, completions, responses and embeddings, elsewhere without responses. Credentials
 // are sent as Authorization: Bearer.
-type OpenAI struct{}
+type OpenAI struct {
+	// MaxTokensField is the field in which requests that are translated say how long an
+	// answer may be: "max_completion_tokens", which OpenAI's models that reason want, or
+	// "max_tokens", which is all that many other services know, some of which refuse the
+	// newer one. "" chooses: the newer for hosts of OpenAI and Azure OpenAI, and for models
+	// named like OpenAI's that reason (o3, gpt-5); the older for all else. Requests that are
+	// in the service's API already have what the client wrote.
+	MaxTokensField string
+}
+
+const (
+	oldMaxTokens = "max_tokens"
+	newMaxTokens = "max_completion_tokens"
+)
 
 const (
 	openAIURL   = "https://api.openai.com/v1"
@@ -37,7 +51,12 @@ func (OpenAI) ListName(p *Provider) string {
 }
 
 // Check implements Kind.
-func (OpenAI) Check(p *Provider) error {
+func (o OpenAI) Check(p *Provider) error {
+	switch o.MaxTokensField {
+	case "", oldMaxTokens, newMaxTokens:
+	default:
+		return errMaxTokensField
+	}
 	if p.URL == "" {
 		p.URL = openAIURL
 	}
@@ -77,6 +96,30 @@ func (OpenAI) Failure(status int, h http.Header, body []byte) *dialect.Failure {
 
 // Quota implements Kind.
 func (OpenAI) Quota(h http.Header, now time.Time, q *Quota) { readOpenAI(h, now, q) }
+
+var errMaxTokensField = errors.New(
+	"MaxTokensField must be " + oldMaxTokens + " or " + newMaxTokens + "; leave it out to choose by host and model",
+)
+
+// oldMaxTokens reports whether a model there is told by max_tokens how long its answer may be.
+func (o OpenAI) oldMaxTokens(base *url.URL, upstream string) bool {
+	if o.MaxTokensField != "" {
+		return o.MaxTokensField == oldMaxTokens
+	}
+	host := "." + strings.ToLower(base.Hostname())
+	return !strings.HasSuffix(host, ".openai.com") && !strings.HasSuffix(host, ".openai.azure.com") && !openAIReasons(upstream)
+}
+
+// openAIReasons reports whether a name is like those of OpenAI's models that reason: o3-mini,
+// gpt-5.1, openai/o4-mini. Whoever passes them on (a proxy, a router of models) takes the
+// field that they want.
+func openAIReasons(model string) bool {
+	name := strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
+	if v, ok := strings.CutPrefix(name, "gpt-"); ok {
+		return v != "" && v[0] >= '5' && v[0] <= '9'
+	}
+	return len(name) > 1 && name[0] == 'o' && name[1] >= '1' && name[1] <= '9'
+}
 
 // Gemini is the OpenAI-compatible endpoint of Google's Gemini API: chat and embeddings. A
 // Provider's URL is usually "": Google's own. Credentials are sent as Authorization: Bearer.

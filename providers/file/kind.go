@@ -19,7 +19,9 @@ type Factory func(options map[string]string) (providers.Kind, error)
 // builtin are the kinds of package providers.
 func builtin() map[string]Factory {
 	return map[string]Factory{
-		"OpenAI": func(o map[string]string) (providers.Kind, error) { return providers.OpenAI{}, only(o) },
+		"OpenAI": func(o map[string]string) (providers.Kind, error) {
+			return providers.OpenAI{MaxTokensField: o["maxTokensField"]}, only(o, "maxTokensField")
+		},
 		"Gemini": func(o map[string]string) (providers.Kind, error) { return providers.Gemini{}, only(o) },
 		"Anthropic": func(o map[string]string) (providers.Kind, error) {
 			return providers.Anthropic{Bearer: o["bearer"] == "true"}, only(o, "bearer")
@@ -30,7 +32,7 @@ func builtin() map[string]Factory {
 	}
 }
 
-// only refuses options that a kind doesn't have, and what is neither true nor false.
+// only refuses options that a kind doesn't have, and values that an option can't have.
 func only(options map[string]string, names ...string) error {
 	for _, key := range slices.Sorted(maps.Keys(options)) {
 		value := options[key]
@@ -41,6 +43,8 @@ func only(options map[string]string, names ...string) error {
 			return fmt.Errorf("there is no option %s; %s", yamlnode.Quote(key), yamlnode.Suggest(key, names))
 		case (key == "bearer" || key == "entra") && value != "true" && value != "false":
 			return fmt.Errorf("the option %s must be true or false", key)
+		case key == "maxTokensField" && value != "max_tokens" && value != "max_completion_tokens":
+			return fmt.Errorf("the option %s must be max_tokens or max_completion_tokens", key)
 		}
 	}
 	return nil

@@ -25,7 +25,7 @@ func TestRead(t *testing.T) {
 	require.Len(t, list, 4)
 	p := list[0]
 	require.Equal(t, providers.Provider{
-		Name: "openai", Kind: providers.OpenAI{}, URL: "http://openai.test/v1", Credentials: providers.File(filepath.Join("testdata", "secrets", "openai")),
+		Name: "openai", Kind: providers.OpenAI{MaxTokensField: "max_completion_tokens"}, URL: "http://openai.test/v1", Credentials: providers.File(filepath.Join("testdata", "secrets", "openai")),
 		Labels: map[string]string{"region": "us", "contract": "standard"}, Header: map[string][]string{"Openai-Organization": {"org-1"}},
 		MaxConcurrent: 64, Paths: []string{"/v1/files", "/v1/batches"},
 		Models: []providers.Model{
@@ -116,7 +116,8 @@ func TestMistakes(t *testing.T) {
 		"unknown kind":    {spec("  kind: Antropic\n  models: [m]\n"), `p.yaml:5:9: provider "a": there is no kind "Antropic" of providers; did you mean "Anthropic"?`},
 		"bedrock":         {spec("  kind: Bedrock\n  models: [m]\n"), `there is no kind "Bedrock" of providers; it has Anthropic, AzureOpenAI, Gemini, OpenAI`},
 		"unknown option":  {spec("  kind: AzureOpenAI\n  options: {apiversion: x}\n  models: [m]\n"), `there is no option "apiversion"; did you mean "apiVersion"?`},
-		"option of none":  {spec("  options: {a: b}\n  models: [m]\n"), `p.yaml:5:12: provider "a": options: there is no option "a"; the kind has none`},
+		"option of none":  {spec("  kind: Gemini\n  options: {a: b}\n  models: [m]\n"), `p.yaml:6:12: provider "a": options: there is no option "a"; the kind has none`},
+		"bound's field":   {spec("  options: {maxTokensField: maxTokens}\n  models: [m]\n"), `p.yaml:5:12: provider "a": options: the option maxTokensField must be max_tokens or max_completion_tokens`},
 		"half an option":  {spec("  kind: Anthropic\n  options: {bearer: yes}\n  models: [m]\n"), "the option bearer must be true or false"},
 		"models of none":  {spec("  models: []\n"), "p.yaml:5:11: provider \"a\": models is empty; leave it out"},
 		"models of one":   {spec("  models: m\n"), `models must be a list, found "m"`},

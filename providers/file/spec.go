@@ -42,7 +42,8 @@ func specFields() []field[spec] {
 	return []field[spec]{
 		textField("kind", "Kind", "The kind of service: OpenAI (and all that have its API), Anthropic, AzureOpenAI, Gemini, "+
 			"or one that the program knows. Default OpenAI.", func(s *spec) *string { return &s.kind }),
-		mapField("options", "Kind", "What the kind must know besides. AzureOpenAI: apiVersion, entra. Anthropic: bearer.",
+		mapField("options", "Kind", "What the kind must know besides. AzureOpenAI: apiVersion, entra. Anthropic: bearer. "+
+			"OpenAI: maxTokensField (max_tokens or max_completion_tokens).",
 			func(s *spec) *map[string]string { return &s.options }),
 		textField("url", "URL", "Base address of the service. Default: the kind's own.", func(s *spec) *string { return &s.url }),
 		{
