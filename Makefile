@@ -79,6 +79,15 @@ fuzz: ## Run every fuzz target for FUZZTIME each
 bench: ## Run every benchmark for BENCHTIME each (1x to see that they work)
 	$(call each,$(GO) test -run '^$$' -bench . -benchmem -timeout 60m -benchtime $(BENCHTIME) ./...)
 
+.PHONY: plots
+plots: ## Draw the plots of docs/benchmarks.md anew: simulations in virtual time with seed 1, a few seconds
+	@d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && export CGO_ENABLED=0 && \
+	  $(GO) run ./cmd/kvsteer simulate -workload multi-turn -concurrency 4,8,16,24,32 \
+	    -rules random,least-requests,session-hash,kvsteer -seed 1 -plot "$$d" && \
+	  $(GO) run ./cmd/kvsteer simulate -workload shared-prefix -rate 0.5 \
+	    -rules random,least-requests,session-hash,kvsteer -seed 1 -plot "$$d" && \
+	  cp "$$d/multi-turn-goodput.svg" "$$d/shared-prefix-ttft.svg" "$$d/shared-prefix-hits.svg" docs/img/
+
 .PHONY: demo-check
 demo-check: ## Run the demo and check what it claims: prefix routing at least 5 times faster
 	@out=$$(CGO_ENABLED=0 $(GO) run ./examples/quickstart -json) && printf "%s\n" "$$out" | $(GO) run ./internal/democheck
