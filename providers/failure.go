@@ -86,34 +86,29 @@ func (c *call) streamFailed(f *dialect.Failure) {
 	}
 }
 
-// What clients are told in place of what a provider says of the gateway's account.
-const (
-	sayAuth  = "the provider can't be used at the moment"
-	sayRate  = "the provider's rate limit is reached; try again later"
-	sayQuota = "the provider has no capacity left for this gateway; try again later"
-	sayModel = "the provider doesn't have this model"
-	sayMoved = "the provider answered with a redirect, which is not followed"
-)
+// sayMoved is for what no API has as an error.
+const sayMoved = "the provider answered with a redirect, which is not followed"
 
-// tellClient is the status and the body for the client.
+// tellClient is the status and the body for the client. What a provider says of the
+// gateway's account stays here: dialect.Failure.Public has the words, for streams, too.
 func (c *call) tellClient(f *dialect.Failure, failure *Failure, body []byte) (int, []byte) {
-	own := func(kind dialect.FailureKind, status int, message string) (int, []byte) {
-		_, text := c.failureCodec().EncodeFailure(&dialect.Failure{Kind: kind, Status: status, Message: message})
-		return status, text
+	own := func(f *dialect.Failure) (int, []byte) {
+		_, text := c.failureCodec().EncodeFailure(f)
+		return f.Status, text
 	}
 	switch failure.Class {
 	case ClassAuth:
-		return own(dialect.FailServer, http.StatusBadGateway, sayAuth)
+		return own((&dialect.Failure{Kind: dialect.FailAuth}).Public())
 	case ClassRateLimited:
-		return own(dialect.FailRate, http.StatusTooManyRequests, sayRate)
+		return own((&dialect.Failure{Kind: dialect.FailRate}).Public())
 	case ClassQuota:
-		return own(dialect.FailOverloaded, http.StatusServiceUnavailable, sayQuota)
+		return own((&dialect.Failure{Kind: dialect.FailQuota}).Public())
 	case ClassModel:
-		return own(dialect.FailModel, http.StatusNotFound, sayModel)
+		return own((&dialect.Failure{Kind: dialect.FailModel}).Public())
 	default:
 	}
 	if failure.Status < http.StatusBadRequest {
-		return own(dialect.FailServer, http.StatusBadGateway, sayMoved)
+		return own(&dialect.Failure{Kind: dialect.FailServer, Status: http.StatusBadGateway, Message: sayMoved})
 	}
 	if c.exchange == nil {
 		return failure.Status, body

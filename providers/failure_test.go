@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kvsteer/kvsteer/internal/dialect"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -43,26 +44,26 @@ func TestFailures(t *testing.T) {
 		"OpenAI context":      {OpenAI{}, 400, oai("This model's maximum context length is 10 tokens", "invalid_request_error", "context_length_exceeded"), ClassContext, 400, "", ""},
 		"OpenAI content":      {OpenAI{}, 400, oai("filtered", "invalid_request_error", "content_policy_violation"), ClassContent, 400, "", ""},
 		"Azure content":       {AzureOpenAI{}, 400, oai("filtered", "", "content_filter"), ClassContent, 400, "", ""},
-		"OpenAI 401":          {OpenAI{}, 401, oai("Incorrect API key provided: sk-abc", "invalid_request_error", "invalid_api_key"), ClassAuth, 502, sayAuth, whyAuth},
-		"OpenAI 403":          {OpenAI{}, 403, oai("Project proj_1 may not", "x", "y"), ClassAuth, 502, sayAuth, ""},
-		"OpenAI 404":          {OpenAI{}, 404, oai("The model theirs does not exist", "invalid_request_error", "model_not_found"), ClassModel, 404, sayModel, ""},
+		"OpenAI 401":          {OpenAI{}, 401, oai("Incorrect API key provided: sk-abc", "invalid_request_error", "invalid_api_key"), ClassAuth, 502, dialect.SayAuth, whyAuth},
+		"OpenAI 403":          {OpenAI{}, 403, oai("Project proj_1 may not", "x", "y"), ClassAuth, 502, dialect.SayAuth, ""},
+		"OpenAI 404":          {OpenAI{}, 404, oai("The model theirs does not exist", "invalid_request_error", "model_not_found"), ClassModel, 404, dialect.SayModel, ""},
 		"OpenAI 408":          {OpenAI{}, 408, ``, ClassTimeout, 408, "", ""},
 		"OpenAI 413":          {OpenAI{}, 413, ``, ClassContext, 413, "", ""},
-		"OpenAI 429":          {OpenAI{}, 429, oai("Rate limit in organization org-1", "tokens", "rate_limit_exceeded"), ClassRateLimited, 429, sayRate, whyRate},
-		"OpenAI, no money":    {OpenAI{}, 429, oai("You exceeded your current quota", "insufficient_quota", "insufficient_quota"), ClassQuota, 503, sayQuota, whyQuota},
+		"OpenAI 429":          {OpenAI{}, 429, oai("Rate limit in organization org-1", "tokens", "rate_limit_exceeded"), ClassRateLimited, 429, dialect.SayRate, whyRate},
+		"OpenAI, no money":    {OpenAI{}, 429, oai("You exceeded your current quota", "insufficient_quota", "insufficient_quota"), ClassQuota, 503, dialect.SayQuota, whyQuota},
 		"OpenAI 500":          {OpenAI{}, 500, `oops`, ClassServer, 500, "", ""},
 		"OpenAI 503":          {OpenAI{}, 503, oai("overloaded", "server_error", ""), ClassOverloaded, 503, "", ""},
 		"OpenAI 504":          {OpenAI{}, 504, ``, ClassTimeout, 504, "", ""},
 		"OpenAI, redirect":    {OpenAI{}, 307, ``, ClassServer, 502, sayMoved, ""},
-		"Gemini, a list":      {Gemini{}, 429, `[{"error":{"code":429,"message":"q","status":"RESOURCE_EXHAUSTED"}}]`, ClassRateLimited, 429, sayRate, whyRate},
+		"Gemini, a list":      {Gemini{}, 429, `[{"error":{"code":429,"message":"q","status":"RESOURCE_EXHAUSTED"}}]`, ClassRateLimited, 429, dialect.SayRate, whyRate},
 		"Anthropic 400":       {Anthropic{}, 400, ant("invalid_request_error", "bad"), ClassRequest, 400, "", ""},
 		"Anthropic context":   {Anthropic{}, 400, ant("invalid_request_error", "prompt is too long: 9 tokens > 8 maximum"), ClassContext, 400, "", ""},
-		"Anthropic, no money": {Anthropic{}, 400, ant("invalid_request_error", "Your credit balance is too low to access the API."), ClassQuota, 503, sayQuota, whyQuota},
-		"Anthropic 401":       {Anthropic{}, 401, ant("authentication_error", "invalid x-api-key"), ClassAuth, 502, sayAuth, whyAuth},
-		"Anthropic 403":       {Anthropic{}, 403, ant("permission_error", "no"), ClassAuth, 502, sayAuth, ""},
-		"Anthropic 404":       {Anthropic{}, 404, ant("not_found_error", "model: theirs"), ClassModel, 404, sayModel, ""},
+		"Anthropic, no money": {Anthropic{}, 400, ant("invalid_request_error", "Your credit balance is too low to access the API."), ClassQuota, 503, dialect.SayQuota, whyQuota},
+		"Anthropic 401":       {Anthropic{}, 401, ant("authentication_error", "invalid x-api-key"), ClassAuth, 502, dialect.SayAuth, whyAuth},
+		"Anthropic 403":       {Anthropic{}, 403, ant("permission_error", "no"), ClassAuth, 502, dialect.SayAuth, ""},
+		"Anthropic 404":       {Anthropic{}, 404, ant("not_found_error", "model: theirs"), ClassModel, 404, dialect.SayModel, ""},
 		"Anthropic 413":       {Anthropic{}, 413, ant("request_too_large", "x"), ClassContext, 413, "", ""},
-		"Anthropic 429":       {Anthropic{}, 429, ant("rate_limit_error", "Your organization org-1 has"), ClassRateLimited, 429, sayRate, whyRate},
+		"Anthropic 429":       {Anthropic{}, 429, ant("rate_limit_error", "Your organization org-1 has"), ClassRateLimited, 429, dialect.SayRate, whyRate},
 		"Anthropic 500":       {Anthropic{}, 500, ant("api_error", "x"), ClassServer, 500, "", ""},
 		"Anthropic 529":       {Anthropic{}, 529, ant("overloaded_error", "Overloaded"), ClassOverloaded, 529, "", ""},
 	} {

@@ -190,12 +190,20 @@ func chatUsage(v jsonscan.Value) (u Usage) {
 		u.CacheWrite, u.CachedKnown = n, true
 	}
 	u.Reasoning, u.ReasoningKnown = count(v.Get("completion_tokens_details").Get("reasoning_tokens"))
+	if total, ok := count(v.Get("total_tokens")); ok && in && total-u.Input > u.Output {
+		// Gemini and others leave reasoning out of completion_tokens, and charge for it.
+		thought := total - u.Input - u.Output
+		u.Output = total - u.Input
+		u.Reasoning, u.ReasoningKnown = max(u.Reasoning, thought), true
+	}
 	return u
 }
 
 func count(v jsonscan.Value) (int64, bool) {
-	n, ok := v.Int()
-	return n, ok && n >= 0
+	if n, ok := v.Int(); ok && n >= 0 {
+		return n, true
+	}
+	return 0, false
 }
 
 func (chatCodec) EncodeAnswer(dst []byte, a *Answer, o *AnswerOptions) []byte {

@@ -71,9 +71,10 @@ func (e *chatEncoder) Append(dst []byte, ev *Event) []byte {
 		e.tally(ev)
 	case Fail:
 		e.over = true
-		_, typ, code := chatFailureWords(ev.Failure)
+		f := ev.Failure.Public()
+		_, typ, code := chatFailureWords(f)
 		w := jsonWriter{b: append(dst, "data: {"...)}
-		chatWriteFailure(&w, ev.Failure, typ, code)
+		chatWriteFailure(&w, f, typ, code)
 		return append(w.b, "}\n\n"...)
 	case Keep:
 		if len(e.head) > 0 { // before that nothing has been answered yet

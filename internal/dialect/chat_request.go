@@ -78,9 +78,9 @@ func (d *chatReader) member(key string, v jsonscan.Value) (err error) {
 	case "parallel_tool_calls":
 		r.Parallel, err = flagOf(key, v)
 	case "max_tokens":
-		r.MaxTokens, err = countOf(key, v)
+		r.MaxTokens, err = limitOf(key, v)
 	case "max_completion_tokens":
-		d.longer, err = countOf(key, v)
+		d.longer, err = limitOf(key, v)
 	case "temperature":
 		r.Temperature, err = numberOf(key, v)
 	case "top_p":

@@ -13,7 +13,12 @@ func (chatCodec) EncodeRequest(r *Request, o *RequestOptions, note func(Warning)
 	if err := e.messages(r); err != nil {
 		return nil, err
 	}
-	e.tools(r)
+	if err := e.tools(r); err != nil {
+		return nil, err
+	}
+	if len(r.Stop) > maxStops {
+		return nil, &UnsupportedError{Field: "stop", Service: chatName, Reason: "it takes four stop sequences at most"}
+	}
 	e.limits(r, o)
 	e.form(r)
 	if r.Stream {
@@ -28,6 +33,12 @@ func (chatCodec) EncodeRequest(r *Request, o *RequestOptions, note func(Warning)
 	e.w.end('}')
 	return e.w.b, nil
 }
+
+// What the API takes at most: bytes of a tool's name, and stop sequences.
+const (
+	maxToolName = 64
+	maxStops    = 4
+)
 
 // chatWriter writes one body.
 type chatWriter struct {
@@ -53,12 +64,15 @@ func (e *chatWriter) takes(m *Member) bool {
 	return same
 }
 
-func (e *chatWriter) tools(r *Request) {
+func (e *chatWriter) tools(r *Request) error {
 	w := &e.w
 	if len(r.Tools) > 0 {
 		w.key("tools").open('[')
 		for i := range r.Tools {
 			t := &r.Tools[i]
+			if len(t.Name) > maxToolName {
+				return &UnsupportedError{Field: at("tools", i) + ".name", Service: chatName, Reason: "names of tools have 64 bytes at most"}
+			}
 			w.open('{')
 			w.key("type").str("function")
 			w.key("function").open('{')
@@ -76,10 +90,17 @@ func (e *chatWriter) tools(r *Request) {
 		}
 		w.end(']')
 	}
+	if len(r.Tools) == 0 { // the API refuses both without any
+		if r.Choice != nil && (r.Choice.Kind == ChoiceAny || r.Choice.Kind == ChoiceTool) {
+			return &UnsupportedError{Field: "tool_choice", Service: chatName, Reason: "there are no tools that could be called"}
+		}
+		return nil
+	}
 	if r.Choice != nil {
 		e.choice(r.Choice)
 	}
 	e.flag("parallel_tool_calls", r.Parallel)
+	return nil
 }
 
 func (e *chatWriter) choice(c *ToolChoice) {
@@ -156,7 +177,9 @@ func (e *chatWriter) form(r *Request) {
 			effort = EffortOf(t.Budget)
 			e.warn("thinking.budget_tokens", "it became an effort: the service bounds reasoning by words only")
 		}
-		if effort != "" {
+		if effort == "" {
+			e.warn("thinking", "the model decides itself whether and how much it reasons")
+		} else {
 			w.key("reasoning_effort").str(effort)
 		}
 	}

@@ -1,6 +1,8 @@
 package dialect
 
 import (
+	"bytes"
+	"encoding/json"
 	"strconv"
 
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
@@ -58,4 +60,15 @@ func (w *jsonWriter) raw(text string) {
 		text = "null"
 	}
 	w.b = append(w.b, text...)
+}
+
+// oneLine is JSON that others wrote without the line breaks that it may have between its
+// tokens: in a stream a line that begins with something else than its field is lost. What
+// can't be read becomes the other text.
+func oneLine(raw []byte, other string) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return other
+	}
+	return b.String()
 }

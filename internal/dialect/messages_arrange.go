@@ -39,6 +39,9 @@ func (w *messagesWriter) arrange() {
 		}
 	}
 	if n := len(w.turns); w.turns[n-1].Role == Assistant {
+		if w.model.has(claudeAdaptive) {
+			w.refuse("messages", "this model begins a new answer and can't go on with one that was begun: end with a turn of the user's")
+		}
 		trimLast(&w.turns[n-1])
 	}
 }

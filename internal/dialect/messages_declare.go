@@ -97,6 +97,9 @@ func (w *messagesWriter) choice() {
 	if r.Choice != nil {
 		c = *r.Choice
 	}
+	if w.forced() && w.model.unforced() {
+		w.refuse("tool_choice", "this model can't be made to call a tool: send auto, or take another model")
+	}
 	w.member("tool_choice")
 	switch c.Kind {
 	case ChoiceNone:

@@ -17,10 +17,11 @@ type claude struct {
 const (
 	claudeThinks     = 37 // thinking
 	claudeStrict     = 41 // strict tools, output_config.format; temperature or top_p, not both
-	claudeAdaptive   = 46 // thinking of type adaptive, with an effort
+	claudeAdaptive   = 46 // thinking of type adaptive, with an effort; no turn of its own that was begun
 	claudeNoSampling = 47 // no temperature, top_p, top_k; thinking of type adaptive only
 	claudeThinking   = 50 // thinks unless it is told not to
-	claudeAlways     = 55 // can't be told not to
+	claudeUnforced   = 51 // of Fable and Mythos: no tool_choice any or tool
+	claudeAlways     = 55 // can't be told not to; Sonnet: no tool_choice any or tool
 )
 
 // claudeOf reads a name: claude-opus-4-7, claude-3-7-sonnet-20250219, claude-sonnet-5,
@@ -50,6 +51,12 @@ func claudeOf(model string) claude {
 		break
 	}
 	return c
+}
+
+// unforced reports whether the model refuses to be made to call a tool. A name without a
+// version is left to the service: not all of these families' models do.
+func (c claude) unforced() bool {
+	return c.sonnet && c.version >= claudeAlways || c.thinker && c.version >= claudeUnforced
 }
 
 // smallNumber reads a number of one digit: those of versions have no more, dates do.

@@ -17,7 +17,7 @@ type messagesDecoder struct {
 	// open are the blocks that have not ended, and those that wait for them; the first is
 	// the one that is being handed over.
 	open []messagesBlock
-	// held is the number of bytes that wait.
+	// held is what the blocks that wait take, in bytes; roughly.
 	held int
 	// ev is reused: an Event is valid during one call only.
 	ev Event
@@ -36,10 +36,27 @@ type messagesBlock struct {
 	// What waits: a delta with a signature comes last.
 	text, signature []byte
 	ended           bool
+	// cost is the block's part of held.
+	cost int
 }
 
-// messagesHeld bounds what waits for an earlier block to end.
-const messagesHeld = 16 << 20
+const (
+	// messagesHeld bounds what waits for an earlier block to end, in bytes.
+	messagesHeld = 16 << 20
+	// messagesOpen bounds how many blocks are open at once: services open one, or a few.
+	messagesOpen = 1024
+	// messagesBlockCost is what a block takes that holds nothing, in bytes; roughly.
+	messagesBlockCost = 256
+)
+
+// hold counts what a block that waits takes.
+func (d *messagesDecoder) hold(b *messagesBlock, n int) error {
+	b.cost += n
+	if d.held += n; d.held > messagesHeld {
+		return &BodyError{Reason: "has too much of later blocks before an earlier one ends"}
+	}
+	return nil
+}
 
 // Decode implements StreamDecoder.
 func (d *messagesDecoder) Decode(name string, data []byte, emit func(*Event)) error {
@@ -62,7 +79,7 @@ func (d *messagesDecoder) Decode(name string, data []byte, emit func(*Event)) er
 	case "message_start":
 		d.begin(v.Get("message"), emit)
 	case "content_block_start":
-		d.blockStart(v, emit)
+		return d.blockStart(v, emit)
 	case "content_block_delta":
 		return d.delta(v, emit)
 	case "content_block_stop":
@@ -103,7 +120,7 @@ func (d *messagesDecoder) begin(v jsonscan.Value, emit func(*Event)) {
 	emit(&d.ev)
 }
 
-func (d *messagesDecoder) blockStart(v jsonscan.Value, emit func(*Event)) {
+func (d *messagesDecoder) blockStart(v jsonscan.Value, emit func(*Event)) error {
 	d.begin(jsonscan.Value{}, emit)
 	content := v.Get("content_block")
 	part, ok := answered(content)
@@ -119,22 +136,29 @@ func (d *messagesDecoder) blockStart(v jsonscan.Value, emit func(*Event)) {
 		b.spoken = len(b.text)+len(b.signature) > 0
 		b.part.Text, b.part.Signature = "", ""
 	}
+	if len(d.open) == messagesOpen {
+		return &BodyError{Reason: "has too many blocks that don't end"}
+	}
 	d.open = append(d.open, b)
 	if len(d.open) == 1 {
 		d.handOver(emit)
+		return nil
 	}
+	last := &d.open[len(d.open)-1]
+	size := len(part.ID) + len(part.Name) + len(part.Redacted) + len(last.input) + len(last.text) + len(last.signature)
+	return d.hold(last, messagesBlockCost+size)
 }
 
 // handOver begins the first block, and hands over what waited of it.
 func (d *messagesDecoder) handOver(emit func(*Event)) {
 	b := &d.open[0]
+	d.held -= b.cost
+	b.cost = 0
 	if b.pass {
 		return
 	}
 	d.ev = Event{Kind: PartBegin, Part: b.part}
 	emit(&d.ev)
-	d.held -= len(b.text) + len(b.signature)
-	d.held = max(d.held, 0)
 	d.say(string(b.text), string(b.signature), emit)
 	b.text, b.signature = nil, nil
 }
@@ -187,8 +211,8 @@ func (d *messagesDecoder) delta(v jsonscan.Value, emit func(*Event)) error {
 	}
 	b.text = append(b.text, text...)
 	b.signature = append(b.signature, signature...)
-	if d.held += len(text) + len(signature); d.held > messagesHeld {
-		return &BodyError{Reason: "has too much of later blocks before an earlier one ends"}
+	if err := d.hold(b, len(text)+len(signature)); err != nil {
+		return err
 	}
 	d.keep(emit)
 	return nil

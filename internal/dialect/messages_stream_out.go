@@ -54,7 +54,7 @@ func (e *messagesEncoder) Append(dst []byte, ev *Event) []byte {
 	case Fail:
 		e.done = true
 		dst = append(dst, "event: error\ndata: "...)
-		dst = appendMessagesError(dst, ev.Failure)
+		dst = appendMessagesError(dst, ev.Failure.Public())
 		return append(dst, "\n\n"...)
 	case Keep:
 		if e.begun { // before that nothing has been answered yet

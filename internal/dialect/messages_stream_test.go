@@ -246,8 +246,8 @@ func TestMessagesWritesStreams(t *testing.T) {
 			[]string{start, `{"type":"error","error":{"type":"overloaded_error","message":"overloaded"}}`},
 		},
 		"nothing but an error": {
-			[]Event{{Kind: Fail, Failure: &Failure{Kind: FailRate, Message: "slow"}}},
-			[]string{`{"type":"error","error":{"type":"rate_limit_error","message":"slow"}}`},
+			[]Event{{Kind: Fail, Failure: &Failure{Kind: FailOverloaded, Message: "slow"}}},
+			[]string{`{"type":"error","error":{"type":"overloaded_error","message":"slow"}}`},
 		},
 		"nothing at all": {
 			[]Event{{Kind: End}, {Kind: End}},

@@ -41,7 +41,7 @@ func (responses) EncodeAnswer(dst []byte, a *Answer, o *AnswerOptions) []byte {
 			}
 			output.add(appendMessageItem(nil, id, last, content))
 		case ToolCall:
-			output.add(appendCallItem(nil, id, last, p.ID, p.Name, p.Text))
+			output.add(appendCallItem(nil, id, last, p.ID, p.Name, argumentsOf(p.Text)))
 		case Reasoning:
 			output.add(appendThoughtItem(nil, id, last, p.Text, sealed(p.Signature, p.Redacted)))
 		case Image, Document, Audio, ToolResult: // no answer has such
@@ -150,6 +150,14 @@ func appendCallItem(dst []byte, id, status, callID, name, arguments string) []by
 	return append(dst, '}')
 }
 
+// argumentsOf are a finished call's: clients parse them, and nothing is not JSON.
+func argumentsOf(text string) string {
+	if strings.TrimSpace(text) == "" {
+		return "{}"
+	}
+	return text
+}
+
 func appendThoughtItem(dst []byte, id, status, text, seal string) []byte {
 	dst = appendItemHead(dst, "reasoning", id, status)
 	dst = append(dst, `,"summary":[`...)
@@ -222,7 +230,7 @@ func newResponsesShape(id, model string, created int64, o *AnswerOptions) respon
 		raw := e[1]
 		// Truncation is refused or warned of, and never done.
 		if v := body.Value(e[0]); v.Exists() && e[0] != "truncation" {
-			raw = string(v.Raw())
+			raw = oneLine(v.Raw(), raw)
 		}
 		if raw != "" {
 			s.echo = append(s.echo, `,"`+e[0]+`":`...)

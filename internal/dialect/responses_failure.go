@@ -3,15 +3,11 @@ package dialect
 // EncodeFailure returns the error as OpenAI has it: its two APIs have one form.
 func (responses) EncodeFailure(f *Failure) (status int, body []byte) { return Chat().EncodeFailure(f) }
 
-// responsesFailure is the code and the message of an error within a stream.
+// responsesFailure is the code and the message of an error within a stream, in its public
+// form.
 func responsesFailure(f *Failure) (code, message string) {
-	if f == nil {
-		f = &Failure{}
-	}
 	code, message = "server_error", "the service failed"
 	switch f.Kind {
-	case FailAuth: // the gateway's own trouble: what the service says of it is not for clients
-		return code, "the service can't be used at present"
 	case FailRate:
 		code, message = "rate_limit_exceeded", "the service's rate limit is exceeded"
 	case FailQuota:
@@ -28,7 +24,7 @@ func responsesFailure(f *Failure) (code, message string) {
 		code, message = "server_is_overloaded", "the service is overloaded"
 	case FailTimeout:
 		message = "the service took too long"
-	case FailUnknown, FailServer:
+	case FailUnknown, FailServer, FailAuth:
 	}
 	if f.Message != "" {
 		message = f.Message

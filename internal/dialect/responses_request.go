@@ -102,7 +102,7 @@ func (d *responsesDecoder) member(name string, v jsonscan.Value) (err error) {
 	case "parallel_tool_calls":
 		r.Parallel, err = flagOf(name, v)
 	case "max_output_tokens":
-		r.MaxTokens, err = countOf(name, v)
+		r.MaxTokens, err = limitOf(name, v)
 	case "temperature":
 		r.Temperature, err = numberOf(name, v)
 	case "top_p":

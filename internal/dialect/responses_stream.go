@@ -53,7 +53,10 @@ func (s *responsesStream) Append(dst []byte, ev *Event) []byte {
 	}
 	switch ev.Kind {
 	case Keep:
-		return append(dst, ": keep-alive\n\n"...)
+		if s.begun { // before that nothing has been answered yet
+			dst = append(dst, keepAlive...)
+		}
+		return dst
 	case Fail:
 		return s.fail(dst, ev.Failure)
 	case Tally:
@@ -265,6 +268,12 @@ func (s *responsesStream) closeItem(dst []byte, status string) []byte {
 	case s.kind == Text:
 		dst = s.partEnd(dst)
 	case s.kind == ToolCall:
+		if onlySpace(string(s.text)) {
+			s.text = s.text[:0]
+			if dst = s.delta(dst, &Event{Kind: Delta, Text: argumentsOf("")}); s.over {
+				return dst
+			}
+		}
 		dst = s.itemEvent(dst, "response.function_call_arguments.done")
 		dst = append(dst, `,"name":`...)
 		dst = jsonscan.AppendString(dst, s.name)
@@ -302,7 +311,7 @@ func (s *responsesStream) end(dst []byte) []byte {
 // fail ends the stream with an error. What was not finished is in no item.
 func (s *responsesStream) fail(dst []byte, f *Failure) []byte {
 	s.over = true
-	code, message := responsesFailure(f)
+	code, message := responsesFailure(f.Public())
 	if !s.begun {
 		dst = s.event(dst, "error")
 		dst = append(dst, `,"code":`...)

@@ -312,7 +312,7 @@ func TestResponsesAnswer(t *testing.T) {
 	    {"id":"rs_1_1","type":"reasoning","status":"completed","summary":[],"encrypted_content":"kvsteer-redacted:r"},
 	    {"id":"msg_1_2","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"I look.","annotations":[],"logprobs":[]}]},
 	    {"id":"fc_1_3","type":"function_call","status":"completed","call_id":"c1","name":"f","arguments":"{\"a\":1}"},
-	    {"id":"fc_1_4","type":"function_call","status":"completed","call_id":"c2","name":"g","arguments":""},
+	    {"id":"fc_1_4","type":"function_call","status":"completed","call_id":"c2","name":"g","arguments":"{}"},
 	    {"id":"msg_1_5","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"So.","annotations":[],"logprobs":[]}]}],
 	  "background":false,"instructions":null,"max_output_tokens":null,"max_tool_calls":null,"metadata":{},"parallel_tool_calls":true,
 	  "previous_response_id":null,"reasoning":{"effort":null,"summary":null},"store":false,"temperature":null,"text":{"format":{"type":"text"}},
@@ -334,7 +334,7 @@ func TestResponsesAnswer(t *testing.T) {
 
 func TestResponsesStreamFails(t *testing.T) {
 	for kind, code := range map[FailureKind]string{
-		FailRate: "rate_limit_exceeded", FailContext: "context_length_exceeded", FailServer: "server_error", FailOverloaded: "server_is_overloaded",
+		FailContent: "content_filter", FailContext: "context_length_exceeded", FailServer: "server_error", FailOverloaded: "server_is_overloaded",
 	} {
 		e := Responses().NewStreamEncoder(&AnswerOptions{})
 		var out []byte
@@ -353,11 +353,8 @@ func TestResponsesStreamFails(t *testing.T) {
 		assert.NotContains(t, string(out), "response.completed")
 	}
 	// Before anything else, it is an event of its own.
-	out := Responses().NewStreamEncoder(&AnswerOptions{}).Append(nil, &Event{Kind: Fail, Failure: &Failure{Kind: FailRate, Message: "why"}})
-	assert.Equal(t, "event: error\ndata: {\"type\":\"error\",\"sequence_number\":0,\"code\":\"rate_limit_exceeded\",\"message\":\"why\",\"param\":null}\n\n", string(out))
-	// What a service says of the gateway's own credentials is not for clients.
-	out = Responses().NewStreamEncoder(&AnswerOptions{}).Append(nil, &Event{Kind: Fail, Failure: &Failure{Kind: FailAuth, Message: "key sk-1"}})
-	assert.NotContains(t, string(out), "sk-1")
+	out := Responses().NewStreamEncoder(&AnswerOptions{}).Append(nil, &Event{Kind: Fail, Failure: &Failure{Kind: FailOverloaded, Message: "why"}})
+	assert.Equal(t, "event: error\ndata: {\"type\":\"error\",\"sequence_number\":0,\"code\":\"server_is_overloaded\",\"message\":\"why\",\"param\":null}\n\n", string(out))
 }
 
 func TestResponsesStreamBreaksOff(t *testing.T) {
@@ -410,4 +407,58 @@ func FuzzResponses(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What answers repeat of a request is on one line, however the client wrote it.
+func TestResponsesStreamOfAnIndentedRequest(t *testing.T) {
+	indented := `{
+	"model": "m",
+	"input": "hi",
+	"instructions": "Be\nbrief",
+	"metadata": {
+		"a b": "c  d"
+	},
+	"reasoning": {
+		"effort": "low"
+	},
+	"text": {
+		"format": {
+			"type": "text"
+		}
+	},
+	"tool_choice": {
+		"type": "function",
+		"name": "f"
+	},
+	"tools": [
+		{
+			"type": "function",
+			"name": "f"
+		}
+	],
+	"stream": true
+}`
+	for _, body := range []string{indented, strings.ReplaceAll(indented, "\n", "\r\n"), strings.ReplaceAll(indented, "\n", "\r")} {
+		x, err := NewExchange(Responses(), Chat(), []byte(body), Options{})
+		require.NoError(t, err)
+		out, err := x.AnswerStream([]byte(`{"id":"1","choices":[{"message":{"content":"a"},"finish_reason":"stop"}]}`))
+		require.NoError(t, err)
+		require.Empty(t, brokenLine(string(out)))
+		last := checkResponsesStream(t, out)
+		assert.Contains(t, string(last), `"metadata":{"a b":"c  d"}`)
+		assert.Contains(t, string(last), `"tools":[{"type":"function","name":"f"}]`)
+		assert.Contains(t, string(last), `"tool_choice":{"type":"function","name":"f"}`)
+	}
+	assert.Equal(t, "[]", oneLine([]byte("[\n"), "[]"))
+}
+
+func TestResponsesGivesEmptyArguments(t *testing.T) {
+	a := &Answer{ID: "1", Parts: []Part{{Kind: ToolCall, ID: "c", Name: "f", Text: " "}}, Stop: StopTools}
+	assert.Contains(t, string(Responses().EncodeAnswer(nil, a, &AnswerOptions{})), `"arguments":"{}"`)
+	e := Responses().NewStreamEncoder(&AnswerOptions{})
+	var out []byte
+	a.Parts[0].Text = ""
+	a.Events(func(ev *Event) { out = e.Append(out, ev) })
+	assert.Contains(t, string(checkResponsesStream(t, out)), `"arguments":"{}"`)
+	assert.Contains(t, string(out), `"delta":"{}"`)
 }

@@ -24,10 +24,12 @@ func flagOf(field string, v jsonscan.Value) (*bool, error) {
 	return &b, nil
 }
 
-func countOf(field string, v jsonscan.Value) (int64, error) {
+// limitOf reads how long an answer may be. To take 0 for nothing said would give the client
+// an answer that it didn't ask for.
+func limitOf(field string, v jsonscan.Value) (int64, error) {
 	n, ok := v.Int()
-	if !ok || n < 0 {
-		return 0, &BodyError{Field: field, Reason: "must be a whole number, not negative"}
+	if !ok || n < 1 {
+		return 0, &BodyError{Field: field, Reason: "must be a whole number, at least 1"}
 	}
 	return n, nil
 }
