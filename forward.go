@@ -23,18 +23,18 @@ import (
 // administration (sleep, cache reset, profiling, weight updates) on the same
 // port, so everything else stays here.
 func DefaultForward(r *http.Request) bool {
-	p := r.URL.Path
-	if path.Clean(p) != strings.TrimSuffix(p, "/") {
+	p := strings.TrimSuffix(r.URL.Path, "/")
+	if path.Clean(p) != p {
 		return false // what an engine makes of dots and double slashes is unknown
 	}
-	switch strings.TrimSuffix(p, "/") {
+	switch p {
 	case "/v1/load_lora_adapter", "/v1/unload_lora_adapter":
 		return false
 	case "/tokenize", "/detokenize", "/version", "/ping", "/health",
 		"/rerank", "/score", "/classify", "/pooling":
 		return true
 	default:
-		return (strings.HasPrefix(p, "/v1/") || strings.HasPrefix(p, "/v2/")) && !stateful(strings.TrimSuffix(p, "/"))
+		return (strings.HasPrefix(p, "/v1/") || strings.HasPrefix(p, "/v2/")) && !stateful(p)
 	}
 }
 
@@ -42,7 +42,7 @@ func DefaultForward(r *http.Request) bool {
 // to the next one while nothing can have happened yet.
 func (t *Transport) byLoad(req *http.Request) (*http.Response, error) {
 	f := &Forward{HTTP: req, Allow: t.forward, Describe: t.describe}
-	if t.wantsBody(req) && t.forward(req) {
+	if t.wantsBody(req) && allowed(t.forward, t.router.keeper(req.URL.Path), req) {
 		body, err := t.readBody(req)
 		if err != nil {
 			return nil, err
@@ -62,10 +62,10 @@ func (t *Transport) byLoad(req *http.Request) (*http.Response, error) {
 			p.End()
 		}
 	}()
-	if len(f.Body) > 0 {
-		setBody(req, p.Body())
-	}
 	for {
+		if len(f.Body) > 0 {
+			setBody(req, p.Body()) // of a copy; it differs by the target
+		}
 		resp, err := t.send(req, p)
 		if err == nil {
 			handed = true
@@ -83,24 +83,29 @@ func (t *Transport) byLoad(req *http.Request) (*http.Response, error) {
 		}
 		if !repeatable(req, err) {
 			p.blame(err)
-			return nil, unreachable(err)
+			return nil, notSent(err, unreachable(err))
 		}
 		if again := p.Next(err); again != nil {
-			return nil, again
+			return nil, notSent(err, again)
 		}
-		switch {
-		case len(f.Body) > 0:
-			req = req.Clone(req.Context())
-			setBody(req, p.Body()) // it may be another's
-		case req.GetBody != nil:
+		req = req.Clone(req.Context())
+		if len(f.Body) == 0 && req.GetBody != nil {
 			body, err := req.GetBody()
 			if err != nil {
 				return nil, &Error{Code: CodeUpstream, Message: "the body can't be sent again", Err: err}
 			}
-			req = req.Clone(req.Context())
 			req.Body = body
 		}
 	}
+}
+
+// notSent is the error after cause: other, unless cause is that a provider can't be asked
+// that, which is the client's to change.
+func notSent(cause, other error) error {
+	if unsupported(cause) {
+		return untranslated(cause)
+	}
+	return other
 }
 
 // wantsBody reports whether the body of a request that is forwarded is read first: JSON
@@ -197,19 +202,37 @@ type placedConn struct {
 // bookFor books a request that no prompt routes: at whoever has what it is about, or else
 // on the least loaded worker.
 func (r *Router) bookFor(p *Placement) *Error {
-	at := r.responseHolder(p.path)
-	at.rank = 0
+	at, refused := r.responseHolder(p)
 	switch {
-	case at == place{} || slices.Contains(p.tried, at):
-	case at.offer != nil && !p.asked.barred(at.offer), at.member != nil && p.mayUse(at.member):
-		p.take(at)
-		return nil
+	case refused != nil:
+		return refused
+	case at.offer != nil:
+		return r.bookOnly(p, at.offer)
+	case at.member != nil && !slices.Contains(p.tried, at) && p.mayUse(at.member):
+		if refused := r.bookMember(p, at); refused != nil || p.booking != nil {
+			return refused
+		}
 	default:
 	}
 	if p.keeper != nil {
-		return r.bookKeeper(p)
+		return r.bookOnly(p, p.keeper)
 	}
 	return r.bookLeastLoaded(p)
+}
+
+// bookMember books the request at the worker that has what it is about. What brings
+// nothing may be asked of any.
+func (r *Router) bookMember(p *Placement, at place) *Error {
+	r.pickMu.Lock()
+	defer r.pickMu.Unlock()
+	if p.brings {
+		left, refused := r.left(p, r.fleet.Snapshot(), []*fleet.Member{at.member}, nil)
+		if refused != nil || len(left) == 0 {
+			return refused
+		}
+	}
+	p.take(at)
+	return nil
 }
 
 // mayUse reports whether the gateway lets the request go to m at all.
@@ -230,7 +253,11 @@ func (r *Router) bookLeastLoaded(p *Placement) *Error {
 	members := p.usable(snap.Serving(p.model))
 	var offers []*providers.Offer
 	if p.model != "" && len(snap.Serving(p.model)) == 0 {
-		offers = p.asked.offers(p.model)
+		if offers = p.asked.offers(p.model); len(offers) > 0 {
+			if refused := r.sold(p.method, p.path, p.model); refused != nil {
+				return refused
+			}
+		}
 	}
 	if len(members) == 0 && p.model != "" && len(offers) == 0 {
 		if refused := p.asked.unservable(snap); refused.Code == CodeUnknownModel {

@@ -38,6 +38,9 @@ func (r *Router) question(f *Forward, model string) (*Selection, *Error) {
 		return nil, refused
 	}
 	s := &Selection{router: r, policy: r.opts.current(), tags: once(q.Tags)}
+	if !f.brings() {
+		s.tags = r.silent(s.policy, s.tags)
+	}
 	s.account.identity = id
 	s.parsed = parsed{model: model, hints: hints{
 		tenant: q.Tenant, qos: q.QoS, pool: q.Pool, among: q.Among, priority: q.Priority, session: q.Session,
@@ -47,6 +50,23 @@ func (r *Router) question(f *Forward, model string) (*Selection, *Error) {
 	s.session = s.parsed.sessionKey()
 	s.header = kept(s.policy, req.Header, nil)
 	return s, nil
+}
+
+// silent is what is known of a request that says nothing: what classifiers look for in
+// texts isn't there.
+func (r *Router) silent(p policy.Policy, tags []policy.Tag) []policy.Tag {
+	needy, ok := p.(policy.Needy)
+	if !ok || r.opts.classifiers == nil {
+		return tags
+	}
+	known := r.opts.classifiers.Tags()
+	for _, name := range needy.Needs().Tags {
+		given := func(t policy.Tag) bool { return t.Name == name }
+		if slices.Contains(known, name) && !slices.ContainsFunc(tags, given) {
+			tags = append(tags, policy.Tag{Name: name, State: policy.TagAbsent})
+		}
+	}
+	return tags
 }
 
 // left are those of members and offers that the policy prefers for a request that no prompt

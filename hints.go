@@ -18,7 +18,10 @@ import (
 // hints are what a request says about how it wants to be treated.
 type hints struct {
 	// previous is the response that the request goes on from, which one engine has.
-	previous  string
+	previous string
+	// named: the body names other things that a backend keeps. It is looked for where
+	// tenants share accounts at providers.
+	named     bool
 	tenant    string
 	qos, pool string
 	among     []string

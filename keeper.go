@@ -1,7 +1,11 @@
 package kvsteer
 
 import (
+	"cmp"
 	"errors"
+	"net/http"
+	"path"
+	"strconv"
 	"strings"
 
 	"github.com/kvsteer/kvsteer/providers"
@@ -12,11 +16,8 @@ import (
 // their ids, see stateful.go.
 
 // stateful reports whether a path is about things that are kept.
-func stateful(path string) bool {
-	rest, ok := strings.CutPrefix(path, "/v1/")
-	if !ok {
-		return false
-	}
+func stateful(urlPath string) bool {
+	rest := versioned(urlPath)
 	first, _, _ := strings.Cut(rest, "/")
 	switch first {
 	case "files", "uploads", "batches", "fine_tuning", "vector_stores", "assistants", "threads",
@@ -29,18 +30,65 @@ func stateful(path string) bool {
 	}
 }
 
+// versioned is what follows "/v1/", wherever that stands: a service may look for it behind
+// what is in front. "" if it is nowhere.
+func versioned(p string) string {
+	_, rest, _ := strings.Cut(path.Clean(p)+"/", "/v1/")
+	for strings.HasPrefix(rest, "v1/") {
+		rest = rest[len("v1/"):]
+	}
+	return strings.TrimSuffix(rest, "/")
+}
+
 // keeper is the provider that keeps what the path is about, nil if nobody is known to.
-func (r *Router) keeper(path string) *providers.Offer {
+func (r *Router) keeper(urlPath string) *providers.Offer {
 	if r.opts.providers == nil {
 		return nil
 	}
-	return r.opts.providers.ForPath(path)
+	return r.opts.providers.ForPath(urlPath)
 }
 
-func notForwarded(path string) *Error {
-	message := "the path " + quote(path) + " is not forwarded to workers"
-	if stateful(strings.TrimSuffix(path, "/")) {
-		message = "the path " + quote(path) + " is about things that a backend keeps, and nobody is known to keep them: " +
+// allowed reports whether a request that no prompt routes is served at all. Who sets a
+// function of its own is asked about what providers keep, too.
+func allowed(allow func(*http.Request) bool, keeper *providers.Offer, req *http.Request) bool {
+	if allow != nil {
+		return allow(req)
+	}
+	return keeper != nil || DefaultForward(req)
+}
+
+// Forwards to a provider that serves a model are made with the gateway's account, so only
+// what keeps nothing, and reads nothing that is kept, goes there.
+
+// sold refuses a forward that no provider of its model is sent.
+func (r *Router) sold(method, urlPath, model string) *Error {
+	at := strings.TrimSuffix(urlPath, "/")
+	refused := func(why string) *Error {
+		return &Error{
+			Code:    CodeNotForwarded,
+			Message: "only providers serve the model " + quote(model) + ", and " + method + " " + quote(at) + " is not sent to them" + why,
+		}
+	}
+	if method != http.MethodPost {
+		return refused("")
+	}
+	switch at {
+	case pathCount, "/v1/moderations":
+		return nil
+	case "/v1/audio/speech", "/v1/audio/transcriptions", "/v1/audio/translations", "/v1/images/generations", "/v1/rerank":
+		if t := r.opts.tenancy; t != nil && t.Limits != nil {
+			return refused(" while limits are in force: what it uses isn't known")
+		}
+		return nil
+	default:
+		return refused("")
+	}
+}
+
+func notForwarded(urlPath string) *Error {
+	message := "the path " + quote(urlPath) + " is not forwarded to workers"
+	if stateful(urlPath) {
+		message = "the path " + quote(urlPath) + " is about things that a backend keeps, and nobody is known to keep them: " +
 			"name the path in the Paths of the provider that does"
 	}
 	return &Error{Code: CodeNotForwarded, Message: message}
@@ -60,23 +108,56 @@ func (r *Router) shares(s *Selection, keeper *providers.Offer) *Error {
 	}
 }
 
-// bookKeeper books a request at who keeps what it is about, if the policy lets it.
-func (r *Router) bookKeeper(p *Placement) *Error {
+// keeps says why a prompt may not go to o: by its ids it would reach what the provider
+// keeps for the gateway's account, which is shared as [Router.shares] has it. A response is
+// its tenant's if the router has seen it made. The caller holds pickMu.
+func (s *Selection) keeps(o *providers.Offer) (why string) {
+	r, id, h := s.router, s.account.identity, &s.parsed.hints
+	if r.opts.tenancy == nil || id != nil && id.Providers != nil || !o.Native(s.parsed.api) {
+		return "" // a translation carries no ids over
+	}
+	nowhere := place{}
+	if h.previous != "" && r.responses.home(s.account.response(h, h.previous)) == nowhere {
+		return whyKept
+	}
+	if h.named {
+		return whyKept
+	}
+	return ""
+}
+
+const whyKept = "the request names what the provider keeps for all tenants, and its sender isn't listed as one who may use that"
+
+// keyScope is whose keys of idempotency are told apart at a provider; "" if there is one
+// tenant only.
+func (s *Selection) keyScope() string {
+	id := s.account.identity
+	if s.router.opts.tenancy == nil || id == nil {
+		return ""
+	}
+	return strconv.Quote(id.Org) + strconv.Quote(s.parsed.hints.tenant)
+}
+
+// bookOnly books a request at o, which alone has what it is about, if the policy lets it.
+func (r *Router) bookOnly(p *Placement, o *providers.Offer) *Error {
 	r.pickMu.Lock()
 	defer r.pickMu.Unlock()
-	if st := p.keeper.Standing(r.opts.now()); !st.Ready || len(p.tried) > 0 {
-		return &Error{
-			Code: CodeNoCandidates, RetryAfter: max(st.RetryAfter, retrySoon),
-			Message: "the provider " + quote(p.keeper.Provider()) + " can't take the request at the moment: " + st.Reason,
-		}
-	}
-	if p.brings {
-		if _, refused := r.left(p, r.fleet.Snapshot(), nil, []*providers.Offer{p.keeper}); refused != nil {
+	st := o.Standing(r.opts.now())
+	if st.Ready && len(p.tried) == 0 {
+		left, refused := r.left(p, r.fleet.Snapshot(), nil, []*providers.Offer{o})
+		if refused != nil {
 			return refused
 		}
+		if len(left) > 0 {
+			p.take(left[0])
+			return nil
+		}
+		st = o.Standing(r.opts.now()) // which has changed meanwhile
 	}
-	p.take(place{offer: p.keeper})
-	return nil
+	return &Error{
+		Code: CodeNoCandidates, RetryAfter: max(st.RetryAfter, retrySoon),
+		Message: "the provider " + quote(o.Provider()) + " can't take the request at the moment: " + cmp.Or(st.Reason, "its state has changed"),
+	}
 }
 
 // untouched reports whether err says that nothing reached a provider.

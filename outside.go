@@ -127,7 +127,7 @@ func (s *Selection) unfit(o *providers.Offer, v int) string {
 	if ok, why := o.Takes(s.parsed.api, s.views[v].object); !ok {
 		return why
 	}
-	return ""
+	return s.keeps(o)
 }
 
 // outside is the offer as a candidate.
@@ -187,7 +187,9 @@ func (r *Router) bookOffer(s *Selection, ev *evaluation, i int) leg {
 	sold := rf.offer.Begin(v.enc.Count, s.output())
 	l := leg{began: r.opts.now(), offer: rf.offer, sold: sold, booking: sale{sold}, prompt: v.enc.Count, view: v}
 	l.target = targetAt(rf.offer, v.model)
-	l.target.Via = via(rf.offer, providers.Exchange{API: s.parsed.api, Asked: s.parsed.asked, Booking: sold, Warn: s.loses})
+	l.target.Via = via(rf.offer, providers.Exchange{
+		API: s.parsed.api, Asked: s.parsed.asked, Scope: s.keyScope(), Booking: sold, Warn: s.loses,
+	})
 	return l
 }
 

@@ -26,7 +26,8 @@ type Forward struct {
 	Among []string
 	// WorkersOnly keeps the request from external providers, as in [Request].
 	WorkersOnly bool
-	// Allow says whether such requests go to workers at all. Nil means [DefaultForward].
+	// Allow says whether such requests are forwarded at all. Nil means [DefaultForward], and
+	// what providers have in their Paths.
 	Allow func(r *http.Request) bool
 	// Describe, if set, is asked about the request, as that of [TransportOptions].
 	Describe func(r *http.Request, q *Request)
@@ -38,6 +39,7 @@ type Placement struct {
 	router *Router
 	keeper *providers.Offer // who has what the path is about
 	path   string
+	method string
 	model  string
 	among  []string
 	body   []byte     // to send, if the gateway has it
@@ -60,16 +62,12 @@ var errPlacementEnded = errors.New("kvsteer: the Placement has ended")
 // where the policy lets it. The error is an *Error: [CodeNotForwarded] for a path that is
 // not allowed. Place does not block.
 func (r *Router) Place(f *Forward) (*Placement, error) {
-	allow := f.Allow
-	if allow == nil {
-		allow = DefaultForward
-	}
 	var keeper *providers.Offer
 	if !f.WorkersOnly {
 		keeper = r.keeper(f.HTTP.URL.Path)
 	}
 	switch {
-	case keeper == nil && !allow(f.HTTP):
+	case !allowed(f.Allow, keeper, f.HTTP):
 		return nil, notForwarded(f.HTTP.URL.Path)
 	case r.closed.Load():
 		return nil, &Error{Code: CodeClosed, Message: "the router was closed"}
@@ -89,16 +87,18 @@ func (r *Router) Place(f *Forward) (*Placement, error) {
 	if refused != nil {
 		return nil, refused
 	}
-	body, refused := r.isolateForward(f, asked)
-	if refused != nil {
-		return nil, refused
+	body := f.Body
+	if keeper == nil {
+		if body, refused = r.isolateForward(f, asked); refused != nil {
+			return nil, refused
+		}
 	}
 	if refused := r.admitForward(f.HTTP.Context(), asked); refused != nil {
 		return nil, refused
 	}
 	p := &Placement{
-		router: r, keeper: keeper, path: f.HTTP.URL.Path, body: body, model: model, among: slices.Clone(f.Among),
-		asked: asked, brings: f.brings(),
+		router: r, keeper: keeper, path: f.HTTP.URL.Path, method: f.HTTP.Method, body: body, model: model,
+		among: slices.Clone(f.Among), asked: asked, brings: f.brings(),
 	}
 	handed := false
 	defer func() {
@@ -145,7 +145,7 @@ func (p *Placement) take(at place) {
 	}
 	sold := at.offer.Begin(0, 0)
 	p.booking, p.target = sale{sold}, targetAt(at.offer, p.model)
-	p.target.Via = via(at.offer, providers.Exchange{Asked: p.model, Booking: sold})
+	p.target.Via = via(at.offer, providers.Exchange{Asked: p.model, Booking: sold, Scope: p.asked.keyScope()})
 }
 
 // Target returns where to send the request. It has no Header.
@@ -246,8 +246,9 @@ func (p *Placement) close(answered bool) {
 		p.router.void(a)
 		return
 	}
-	e := a.entry
-	e.State, e.At, e.Source, e.Worker = ledger.Settled, p.router.opts.now().UTC(), ledger.Estimate, p.Target().Worker
+	e, by := a.entry, p.Target()
+	e.State, e.At, e.Source, e.Worker = ledger.Settled, p.router.opts.now().UTC(), ledger.Estimate, by.Worker
+	e.Provider = by.Provider
 	_ = p.router.append(&e) // the logger has been told
 }
 

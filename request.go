@@ -181,6 +181,9 @@ func (o *options) parse(req *Request) (parsed, error) {
 	if p.api == prompt.Responses {
 		p.hints.previous, _ = p.object.Value("previous_response_id").Str()
 	}
+	if o.tenancy != nil && o.providers != nil {
+		p.hints.named = namesKept(p.object)
+	}
 	p.bypass = bypasses(p.object)
 	p.stream, _ = p.object.Value("stream").Bool()
 	return p, nil

@@ -6,18 +6,20 @@ import (
 	"strings"
 
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/providers"
 )
 
 // Engines that store responses (/v1/responses) keep each where it was generated:
 // who goes on from one, asks for it or cancels it must come to the same engine.
-
-const pathResponses = "/v1/responses/"
 
 // answered remembers where a response is.
 func (s *Selection) answered(id string) {
 	s.mu.Lock()
 	at := s.attempt.place()
 	s.mu.Unlock()
+	if at.offer != nil && !at.offer.Native(s.parsed.api) {
+		return // it is of our own making, and nobody keeps it
+	}
 	r := s.router
 	r.pickMu.Lock()
 	defer r.pickMu.Unlock()
@@ -48,9 +50,9 @@ func (r *Router) anothers(s *Selection, id string) *Error {
 }
 
 // responseIn is the id of the response that a path names, "" if it names none.
-func responseIn(path string) string {
-	rest, _ := strings.CutPrefix(path, pathResponses)
-	if rest == path {
+func responseIn(urlPath string) string {
+	rest, ok := strings.CutPrefix(versioned(urlPath), "responses/")
+	if !ok {
 		return ""
 	}
 	id, _, _ := strings.Cut(rest, "/")
@@ -65,8 +67,8 @@ func (r *Router) holder(s *Selection) (has place, lost bool) {
 		return place{}, false
 	}
 	has = r.responses.home(keyOf(s.parsed.hints.previous))
-	if o := has.offer; o != nil && slices.ContainsFunc(s.views, func(v view) bool { return slices.Contains(s.offers(v.model), o) }) {
-		return has, s.wasTried(o.ID())
+	if has.offer != nil {
+		return place{offer: s.heir(has.offer)}, false // nobody else has it, whether it is ready or not
 	}
 	if has.member == nil || !has.member.Routable() || !s.servedBy(has.member) || s.wasTried(has.member.ID()) {
 		return place{}, true
@@ -80,19 +82,50 @@ func (s *Selection) servedBy(m *fleet.Member) bool {
 	return slices.ContainsFunc(s.views, func(v view) bool { return m.Serves(v.model) })
 }
 
-// responseHolder is where the response is that a path names; zero if that is not known,
-// or takes no requests.
-func (r *Router) responseHolder(path string) place {
-	id := responseIn(path)
+// heir is the offer that has what o kept, of those that the request may go to: itself, or
+// another of its provider's. It is o if there is none.
+func (s *Selection) heir(o *providers.Offer) *providers.Offer {
+	heir := o
+	for i := range s.views {
+		for _, other := range s.offers(s.views[i].model) {
+			switch {
+			case other == o:
+				return o
+			case heir == o && other.Provider() == o.Provider():
+				heir = other
+			default:
+			}
+		}
+	}
+	return heir
+}
+
+// responseHolder is where the response is that the request's path names; zero if that is
+// not known, or is a worker that takes no requests. An error means that nobody else can
+// be asked for it.
+func (r *Router) responseHolder(p *Placement) (place, *Error) {
+	id := responseIn(p.path)
 	if id == "" {
-		return place{}
+		return place{}, nil
 	}
 	r.pickMu.Lock()
-	defer r.pickMu.Unlock()
-	if at := r.responses.home(keyOf(id)); at.offer != nil || at.member != nil && at.member.Routable() {
-		return at
+	at := r.responses.home(keyOf(id))
+	r.pickMu.Unlock()
+	switch {
+	case at.member != nil && at.member.Routable():
+		return place{member: at.member}, nil
+	case at.offer == nil:
+		return place{}, nil
+	case p.asked.barred(at.offer):
+		return place{}, &Error{Code: CodeForbidden, Message: "the response is at a provider that the request may not go to"}
+	default:
 	}
-	return place{}
+	for _, o := range r.opts.providers.All() {
+		if o == at.offer || o.Provider() == at.offer.Provider() && o.Model() == at.offer.Model() {
+			return place{offer: o}, nil
+		}
+	}
+	return place{}, &Error{Code: CodeNoCandidates, Message: "the response is at a provider that is not used any more"}
 }
 
 // reasonLost is what decisions say of a request whose previous response is nowhere.

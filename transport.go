@@ -66,8 +66,9 @@ type TransportOptions struct {
 	// by the request that it is about, so that the gateway can name the worker in its
 	// log or in a header of the answer. The Decision may be kept. It must not block.
 	OnDecision func(r *http.Request, d *Decision)
-	// Forward says which requests that carry no prompt go to a worker at all; the
-	// others are answered with a CodeNotForwarded. Nil means [DefaultForward].
+	// Forward says which requests that carry no prompt are forwarded at all; the others
+	// are answered with a CodeNotForwarded. Nil means [DefaultForward], and what providers
+	// have in their Paths.
 	Forward func(r *http.Request) bool
 }
 
@@ -110,9 +111,6 @@ func NewTransport(r *Router, o TransportOptions) *Transport {
 	}
 	if o.IdleTimeout == 0 {
 		o.IdleTimeout = defaultIdle
-	}
-	if o.Forward == nil {
-		o.Forward = DefaultForward
 	}
 	return &Transport{
 		router: r, base: base, ask: !o.KeepStreamOptions, firstByte: o.FirstByteTimeout, idle: o.IdleTimeout,
