@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kvsteer/kvsteer/policy"
 	"github.com/kvsteer/kvsteer/tenancy"
 	"github.com/kvsteer/kvsteer/tenancy/ledger"
 	"github.com/kvsteer/kvsteer/tenancy/price"
@@ -19,7 +20,7 @@ type account struct {
 	demand   quota.Demand
 	answers  int64
 	hold     quota.Hold // nil if nothing limits it
-	unpriced bool       // the model has no price
+	unpriced string     // where the model has no price, "" if it has one wherever it may go
 	header   rateHeader // of the answer
 	// entry is the record of the current attempt, its State empty before the first. It is
 	// the owner's of the Selection until that ends, under its mutex.
@@ -44,8 +45,8 @@ func (r *Router) admit(ctx context.Context, s *Selection) *Error {
 	a.demand.Input = int64(s.main().enc.Count)
 	a.demand.Output = w.expected(s.parsed.api, t.Outputs, a.demand.Tenant, a.demand.Model)
 	a.demand.Cost, a.unpriced = r.expectedCost(s)
-	if a.unpriced {
-		r.warn("a model has no price, so that it counts as free", errors.New(quote(s.main().model)))
+	if a.unpriced != "" {
+		r.warn("a model has no price, so that it counts as free", errors.New(quote(s.main().model)+": "+a.unpriced))
 	}
 	return r.reserve(ctx, a)
 }
@@ -124,18 +125,31 @@ func priced(u *quota.Used) *price.Tokens {
 	}
 }
 
-// expectedCost is what the request is expected to cost: where nobody of the fleet serves its
-// model, at the dearest of the providers that do.
-func (r *Router) expectedCost(s *Selection) (cost int64, unpriced bool) {
-	a, model := &s.account, s.main().model
-	u := &quota.Used{Uncached: a.demand.Input, Output: a.demand.Output}
-	offers := s.offers(model)
-	if len(offers) == 0 || len(r.fleet.Snapshot().Serving(model)) > 0 {
-		return r.opts.tenancy.cost(model, u)
-	}
-	for _, o := range offers {
-		one, known := r.opts.costAt(o, model, priced(u))
-		cost, unpriced = max(cost, one), unpriced || !known
+// expectedCost is what the request is expected to cost at the dearest of the places that it
+// may go to: many that burst at a time must not pass a limit together. unpriced says where
+// that is not known.
+func (r *Router) expectedCost(s *Selection) (cost int64, unpriced string) {
+	snap := r.fleet.Snapshot()
+	_, local := s.policy.(policy.Default)
+	for i := range s.views {
+		v := &s.views[i]
+		u := &quota.Used{Uncached: int64(v.enc.Count), Output: s.account.demand.Output}
+		here, offers := len(snap.Serving(v.model)) > 0, s.offers(v.model)
+		if here && local {
+			offers = nil
+		}
+		if here || len(offers) == 0 {
+			one, unknown := r.opts.tenancy.cost(v.model, u)
+			if cost = max(cost, one); unknown {
+				unpriced = "the model has no price, so it counts as free"
+			}
+		}
+		for _, o := range offers {
+			one, known := r.opts.costAt(o, v.model, priced(u))
+			if cost = max(cost, one); !known && unpriced == "" {
+				unpriced = "the model has no price at the provider " + quote(o.Provider()) + ", so it counts as free there"
+			}
+		}
 	}
 	return cost, unpriced
 }
@@ -279,8 +293,8 @@ func departure(reason error) bool {
 
 // degraded adds what was less than fully known when the request was let through.
 func (a *account) degraded(list []string) []string {
-	if a.unpriced {
-		list = append(list, "cost: the model has no price, so it counts as free")
+	if a.unpriced != "" {
+		list = append(list, "cost: "+a.unpriced)
 	}
 	if a.hold != nil {
 		if why := a.hold.Degraded(); why != "" {

@@ -40,7 +40,8 @@ type TenancyOptions struct {
 	// Outputs estimates how long answers will be. Nil means one of the router's own.
 	Outputs *quota.Outputs
 	// Prices say what requests cost. Nil means nothing. What a model costs that has no
-	// price is taken for nothing, and decisions say so.
+	// price is taken for nothing, and decisions say so. At a provider its own prices go
+	// before these.
 	Prices Prices
 
 	// Ledger is told what was reserved and used.
@@ -49,8 +50,9 @@ type TenancyOptions struct {
 	// not take. By default they are served, and the logger is told.
 	RefuseUnrecorded bool
 
-	// Salter keeps the caches of tenants apart: each request is sent with its tenant's
-	// cache salt, and none with one that the client chose.
+	// Salter keeps the caches of tenants apart: each request is sent to workers with its
+	// tenant's cache salt, to providers with none, and to nobody with one that the client
+	// chose.
 	Salter *salt.Salter
 	// ClientSalts lets clients divide their own tenant's cache further, by the salts that
 	// they send. Without a Salter these are passed on as they are in any case.
