@@ -21,7 +21,9 @@ import (
 // /v1/ and /v2/ but for those that change which adapters are loaded, and a few of
 // the engines' own that neither change nor reveal anything. Engines serve their
 // administration (sleep, cache reset, profiling, weight updates) on the same
-// port, so everything else stays here.
+// port, so everything else stays here. What backends keep (/v1/files) is none of it: it
+// goes to the provider that has it in its Paths, unless the gateway has a function of its
+// own, which must then allow it.
 func DefaultForward(r *http.Request) bool {
 	p := strings.TrimSuffix(r.URL.Path, "/")
 	if path.Clean(p) != p {
@@ -254,7 +256,7 @@ func (r *Router) bookLeastLoaded(p *Placement) *Error {
 	var offers []*providers.Offer
 	if p.model != "" && len(snap.Serving(p.model)) == 0 {
 		if offers = p.asked.offers(p.model); len(offers) > 0 {
-			if refused := r.sold(p.method, p.path, p.model); refused != nil {
+			if refused := r.sold(p); refused != nil {
 				return refused
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kvsteer/kvsteer/internal/jsonscan"
 	"github.com/kvsteer/kvsteer/providers"
 )
 
@@ -61,19 +62,24 @@ func allowed(allow func(*http.Request) bool, keeper *providers.Offer, req *http.
 // what keeps nothing, and reads nothing that is kept, goes there.
 
 // sold refuses a forward that no provider of its model is sent.
-func (r *Router) sold(method, urlPath, model string) *Error {
-	at := strings.TrimSuffix(urlPath, "/")
+func (r *Router) sold(p *Placement) *Error {
+	at := strings.TrimSuffix(p.path, "/")
 	refused := func(why string) *Error {
 		return &Error{
 			Code:    CodeNotForwarded,
-			Message: "only providers serve the model " + quote(model) + ", and " + method + " " + quote(at) + " is not sent to them" + why,
+			Message: "only providers serve the model " + quote(p.model) + ", and " + p.method + " " + quote(at) + " is not sent to them" + why,
 		}
 	}
-	if method != http.MethodPost {
+	if p.method != http.MethodPost {
 		return refused("")
 	}
 	switch at {
-	case pathCount, "/v1/moderations":
+	case pathCount:
+		if o, err := jsonscan.Parse(p.body, 0); p.asked.stranger() && (err != nil || namesKept(o)) {
+			return &Error{Code: CodeForbidden, Message: whyKept}
+		}
+		return nil
+	case "/v1/moderations":
 		return nil
 	case "/v1/audio/speech", "/v1/audio/transcriptions", "/v1/audio/translations", "/v1/images/generations", "/v1/rerank":
 		if t := r.opts.tenancy; t != nil && t.Limits != nil {
@@ -85,20 +91,30 @@ func (r *Router) sold(method, urlPath, model string) *Error {
 	}
 }
 
-func notForwarded(urlPath string) *Error {
+func notForwarded(urlPath string, keeper *providers.Offer) *Error {
 	message := "the path " + quote(urlPath) + " is not forwarded to workers"
-	if stateful(urlPath) {
+	switch {
+	case keeper != nil:
+		message = "the path " + quote(urlPath) + " is kept by a provider, and the gateway's Forward doesn't let the request through"
+	case stateful(urlPath):
 		message = "the path " + quote(urlPath) + " is about things that a backend keeps, and nobody is known to keep them: " +
 			"name the path in the Paths of the provider that does"
+	default:
 	}
 	return &Error{Code: CodeNotForwarded, Message: message}
 }
 
+// stranger reports whether nothing says which providers' accounts the request's sender may
+// share.
+func (s *Selection) stranger() bool {
+	id := s.account.identity
+	return s.router.opts.tenancy != nil && (id == nil || id.Providers == nil)
+}
+
 // shares refuses a request about what a provider keeps for the gateway's account, and so for
 // all tenants, unless it is said of its sender that it may use that very provider.
-func (r *Router) shares(s *Selection, keeper *providers.Offer) *Error {
-	id := s.account.identity
-	if !s.barred(keeper) && (r.opts.tenancy == nil || id != nil && id.Providers != nil) {
+func shares(s *Selection, keeper *providers.Offer) *Error {
+	if !s.barred(keeper) && !s.stranger() {
 		return nil
 	}
 	return &Error{
@@ -109,18 +125,15 @@ func (r *Router) shares(s *Selection, keeper *providers.Offer) *Error {
 }
 
 // keeps says why a prompt may not go to o: by its ids it would reach what the provider
-// keeps for the gateway's account, which is shared as [Router.shares] has it. A response is
+// keeps for the gateway's account, which is shared as shares has it. A response is
 // its tenant's if the router has seen it made. The caller holds pickMu.
 func (s *Selection) keeps(o *providers.Offer) (why string) {
-	r, id, h := s.router, s.account.identity, &s.parsed.hints
-	if r.opts.tenancy == nil || id != nil && id.Providers != nil || !o.Native(s.parsed.api) {
+	r, h := s.router, &s.parsed.hints
+	if !s.stranger() || !o.Native(s.parsed.api) {
 		return "" // a translation carries no ids over
 	}
 	nowhere := place{}
-	if h.previous != "" && r.responses.home(s.account.response(h, h.previous)) == nowhere {
-		return whyKept
-	}
-	if h.named {
+	if h.named || h.previous != "" && r.responses.home(s.account.response(h, h.previous)) == nowhere {
 		return whyKept
 	}
 	return ""

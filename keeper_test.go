@@ -193,7 +193,9 @@ func TestForwardIsAskedAboutWhatIsKept(t *testing.T) {
 			return h.Method == http.MethodGet
 		}},
 	}, worker{serve: prompts(whole)})
-	require.Equal(t, http.StatusNotFound, r.post("/v1/files", `{}`).status)
+	a := r.post("/v1/files", `{}`)
+	require.Equal(t, http.StatusNotFound, a.status)
+	require.Contains(t, a.body, "the gateway's Forward")
 	require.Zero(t, o.reached())
 	r.get("/v1/files")
 	require.Equal(t, 1, o.reached())

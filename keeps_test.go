@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/providers"
 	"github.com/kvsteer/kvsteer/tenancy"
 )
 
@@ -58,6 +59,19 @@ func TestPromptsThatNameWhatIsKept(t *testing.T) {
 	require.Equal(t, http.StatusOK, a.status, a.body)
 }
 
+// Nor does anybody learn how long another's file is.
+func TestCountingWhatIsKept(t *testing.T) {
+	t.Parallel()
+	o := newOutsiders(t, func(p []providers.Provider) { p[1].APIs = []kvsteer.API{kvsteer.Messages} })
+	r := burstRig(t, o, kvsteer.WithTenancy(kvsteer.TenancyOptions{Identify: listed()}))
+	const body = `{"model":"only-outside","messages":[{"role":"user","content":[{"type":"document","source":{"type":"file","file_id":"f"}}]}]}`
+	a := r.as("xavier", "/v1/messages/count_tokens", body)
+	require.Equal(t, http.StatusForbidden, a.status, a.body)
+	require.Zero(t, o.reached())
+	r.as("listed", "/v1/messages/count_tokens", body)
+	require.Equal(t, 1, o.reached())
+}
+
 // Bodies for who keeps things are read, and sent as they are.
 func TestBodiesForKeepers(t *testing.T) {
 	t.Parallel()
@@ -73,7 +87,7 @@ func TestBodiesForKeepers(t *testing.T) {
 			before := o.reached()
 			a := r.as(key, "/v1/batches", body)
 			require.Equal(t, before+1, o.reached(), "%v %s: %s", salted, key, a.body)
-			require.Equal(t, []byte(body), []byte(o.databricks.Last().Body))
+			require.JSONEq(t, body, string(o.databricks.Last().Body))
 		}
 		before := o.reached()
 		require.Equal(t, http.StatusForbidden, r.as("restricted", "/v1/batches", `{"model":"only-outside"}`).status)

@@ -68,7 +68,7 @@ func (r *Router) Place(f *Forward) (*Placement, error) {
 	}
 	switch {
 	case !allowed(f.Allow, keeper, f.HTTP):
-		return nil, notForwarded(f.HTTP.URL.Path)
+		return nil, notForwarded(f.HTTP.URL.Path, keeper)
 	case r.closed.Load():
 		return nil, &Error{Code: CodeClosed, Message: "the router was closed"}
 	default:
@@ -82,7 +82,7 @@ func (r *Router) Place(f *Forward) (*Placement, error) {
 		refused = r.anothers(asked, responseIn(f.HTTP.URL.Path))
 	}
 	if refused == nil && keeper != nil {
-		refused = r.shares(asked, keeper)
+		refused = shares(asked, keeper)
 	}
 	if refused != nil {
 		return nil, refused
