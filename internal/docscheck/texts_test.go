@@ -1,9 +1,12 @@
 package docscheck
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/kvsteer/kvsteer"
 )
 
 var (
@@ -56,5 +59,21 @@ func TestTroubleshooting(t *testing.T) {
 	}
 	if bad, found := unspoken("| `so … it is`, `not` | a | b |\n", []string{`"so %s"`, `"not"`}); len(bad) != 1 || found != 2 {
 		t.Errorf("%q of %d", bad, found)
+	}
+}
+
+// Every code has a row in docs/troubleshooting.md, with its status.
+func TestTroubleshootingCodes(t *testing.T) {
+	page, seen := text(t, "docs", "troubleshooting.md"), 0
+	for code := kvsteer.CodeBadRequest; code.HTTPStatus() != kvsteer.Code(255).HTTPStatus(); code++ {
+		seen++
+		name := strings.ReplaceAll(code.String(), " ", "_")
+		row := regexp.MustCompile(fmt.Sprintf("(?m)^\\| %d \\| [^|]*`%s`", code.HTTPStatus(), name))
+		if code != kvsteer.CodeCanceled && !row.MatchString(page) { // whose client is gone
+			t.Errorf("no row has the status %d and the code %s", code.HTTPStatus(), name)
+		}
+	}
+	if seen < int(kvsteer.CodeUnavailable) {
+		t.Errorf("%d codes seen", seen)
 	}
 }
