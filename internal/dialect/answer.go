@@ -50,7 +50,7 @@ type EventKind uint8
 // holds back what comes too early.
 const (
 	Begin     EventKind = iota // ID, Model, Created, Usage as far as known
-	PartBegin                  // Part: its Kind, and ID and Name of a ToolCall
+	PartBegin                  // Part: its Kind; ID, Name and Signature of a ToolCall
 	Delta                      // Text, or Signature, of the part that is open
 	PartEnd
 	Finish // Stop, StopText, Usage if known
@@ -105,6 +105,9 @@ type Failure struct {
 	// Type, Code and Param are the service's words; Message is for the client, and may quote
 	// its prompt: it goes into no log.
 	Type, Code, Param, Message string
+	// Credential: the words say that the credential itself is no good, not that it may not do
+	// this. The status needn't: Databricks and AWS answer both with 403.
+	Credential bool
 }
 
 // Events are the answer as a stream has it.
@@ -113,7 +116,12 @@ func (a *Answer) Events(emit func(*Event)) {
 	for i := range a.Parts {
 		p := a.Parts[i]
 		text, signature := p.Text, p.Signature
-		p.Text, p.Signature = "", ""
+		p.Text = ""
+		if p.Kind == ToolCall {
+			signature = "" // stays with its beginning
+		} else {
+			p.Signature = ""
+		}
 		emit(&Event{Kind: PartBegin, Part: p})
 		if text != "" {
 			emit(&Event{Kind: Delta, Text: text})

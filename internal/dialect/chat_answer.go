@@ -77,21 +77,21 @@ func chatMessage(a *Answer, msg jsonscan.Value) {
 		add(Refusal, s)
 	}
 	flush()
-	call := func(id string, fn jsonscan.Value) {
+	call := func(id, signature string, fn jsonscan.Value) {
 		if id == "" {
 			id = chatCallID(a.ID, len(a.Parts))
 		}
-		p := Part{Kind: ToolCall, ID: id}
+		p := Part{Kind: ToolCall, ID: id, Signature: signature}
 		p.Name, _ = fn.Get("name").Str()
 		p.Text = chatArguments(fn.Get("arguments"))
 		a.Parts = append(a.Parts, p)
 	}
 	for it := msg.Get("tool_calls").Iter(); it.Next(); {
 		id, _ := it.Value().Get("id").Str()
-		call(id, it.Value().Get("function"))
+		call(id, callSignature(it.Value()), it.Value().Get("function"))
 	}
 	if fn := msg.Get("function_call"); fn.Exists() {
-		call("", fn)
+		call("", "", fn)
 	}
 }
 

@@ -21,6 +21,8 @@ type chatDecoder struct {
 	usage  Usage
 	parts  chatParts
 	text   []byte
+	// spoken: reasoning_content has had text since the last signature.
+	spoken bool
 }
 
 func (d *chatDecoder) Decode(name string, data []byte, emit func(*Event)) error {
@@ -105,7 +107,7 @@ func (d *chatDecoder) fail(o jsonscan.Object, emit func(*Event)) {
 
 // delta reads what a chunk adds, in the order in which models say it.
 func (d *chatDecoder) delta(v jsonscan.Value) error {
-	var content, refusal, thought, thought2, calls, call jsonscan.Value
+	var content, refusal, thought, thought2, blocks, calls, call jsonscan.Value
 	for it := v.Iter(); it.Next(); {
 		switch string(it.Key()) {
 		case "content":
@@ -116,6 +118,8 @@ func (d *chatDecoder) delta(v jsonscan.Value) error {
 			thought = it.Value()
 		case "reasoning":
 			thought2 = it.Value()
+		case "thinking_blocks":
+			blocks = it.Value()
 		case "tool_calls":
 			calls = it.Value()
 		case "function_call":
@@ -127,6 +131,8 @@ func (d *chatDecoder) delta(v jsonscan.Value) error {
 		thought = thought2
 	}
 	d.add(Reasoning, thought)
+	d.spoken = d.spoken || !thought.Empty()
+	d.blocks(blocks)
 	if content.Kind() == jsonscan.KindArray {
 		chatContent(content, func(kind PartKind, text string) { d.parts.text(kind, text) })
 	} else {
@@ -140,10 +146,10 @@ func (d *chatDecoder) delta(v jsonscan.Value) error {
 			index = noIndex
 		}
 		id, _ := v.Get("id").Str()
-		d.call(index, id, v.Get("function"))
+		d.call(index, id, callSignature(v), v.Get("function"))
 	}
 	if call.Kind() == jsonscan.KindObject {
-		d.call(0, "", call)
+		d.call(0, "", "", call)
 	}
 	return d.parts.err
 }
@@ -156,9 +162,30 @@ func (d *chatDecoder) add(kind PartKind, v jsonscan.Value) {
 	d.parts.text(kind, string(d.text))
 }
 
-func (d *chatDecoder) call(index int64, id string, fn jsonscan.Value) {
-	name, _ := fn.Get("name").Str()
-	d.parts.call(d.id, index, id, name, chatArguments(fn.Get("arguments")))
+func (d *chatDecoder) call(index int64, id, signature string, fn jsonscan.Value) {
+	p := chatPart{index: index, id: id, signature: signature}
+	p.name, _ = fn.Get("name").Str()
+	d.parts.call(d.id, &p, chatArguments(fn.Get("arguments")))
+}
+
+// blocks reads thinking_blocks: signatures, and reasoning that is shown to nobody. Their
+// texts may repeat what reasoning_content has said in pieces.
+func (d *chatDecoder) blocks(list jsonscan.Value) {
+	for it := list.Iter(); list.Kind() == jsonscan.KindArray && it.Next(); {
+		b := it.Value()
+		if hidden, ok := b.Get("data").Str(); ok && hidden != "" {
+			d.parts.redacted(hidden)
+			d.spoken = false
+			continue
+		}
+		if !d.spoken {
+			d.add(Reasoning, b.Get("thinking"))
+		}
+		if signature, ok := b.Get("signature").Str(); ok && signature != "" {
+			d.parts.sign(signature, d.spoken)
+			d.spoken = false
+		}
+	}
 }
 
 // BodyEnd takes the reason of the end for the last word, where there is no [DONE].

@@ -146,7 +146,9 @@ func (e *chatEncoder) partBegin(dst []byte, p *Part) []byte {
 		w.key("function").open('{')
 		w.key("name").str(p.Name)
 		w.key("arguments").str("")
-		return append(append(w.b, "}}]"...), chunkEnd...)
+		w.end('}')
+		chatWriteSignature(&w, p.Signature)
+		return append(append(w.b, "}]"...), chunkEnd...)
 	default:
 	}
 	return dst

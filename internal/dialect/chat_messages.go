@@ -235,7 +235,11 @@ func (d *chatReader) call(m *Message, path string, v jsonscan.Value) error {
 	if err != nil {
 		return err
 	}
-	return d.arguments(m, id, path+".function", v.Get("function"))
+	if err := d.arguments(m, id, path+".function", v.Get("function")); err != nil {
+		return err
+	}
+	m.Parts[len(m.Parts)-1].Signature = callSignature(v)
+	return nil
 }
 
 func (d *chatReader) arguments(m *Message, id, path string, fn jsonscan.Value) error {

@@ -11,8 +11,9 @@ type chatParts struct {
 	// queue are the parts that aren't over. The first is open, if opened.
 	queue  []*chatPart
 	opened bool
-	// calls are all calls so far.
+	// calls are all calls so far, and named the bytes of their ids and names.
 	calls           []*chatPart
+	named           int
 	held            int
 	called, refused bool
 	err             error
@@ -26,6 +27,10 @@ type chatPart struct {
 	held     []byte
 	cost     int
 	over     bool
+	// signature is a call's, or one of reasoning that waits; hidden is redacted reasoning.
+	signature, hidden string
+	// closed: what follows is another part, though of the same kind.
+	closed bool
 }
 
 const (
@@ -44,31 +49,67 @@ func (q *chatParts) text(kind PartKind, text string) {
 		return
 	}
 	q.refused = q.refused || kind == Refusal
-	var p *chatPart
-	if n := len(q.queue); n > 0 && q.queue[n-1].kind == kind {
-		p = q.queue[n-1]
-	} else {
-		p = q.push(&chatPart{kind: kind})
+	if p := q.last(kind); p != nil {
+		q.add(p, text)
+		return
 	}
-	q.add(p, text)
+	q.add(q.push(&chatPart{kind: kind}), text)
 }
 
-// call adds to a call, or begins a new one.
-func (q *chatParts) call(answer string, index int64, id, name, args string) {
+// last is the last part, if it is of the kind and takes more; nil if not.
+func (q *chatParts) last(kind PartKind) *chatPart {
+	if n := len(q.queue); n > 0 && q.queue[n-1].kind == kind && !q.queue[n-1].closed {
+		return q.queue[n-1]
+	}
+	return nil
+}
+
+// sign ends the reasoning that goes on with its signature. If late, there must be some.
+func (q *chatParts) sign(signature string, late bool) {
 	if q.err != nil {
 		return
 	}
-	p := q.find(index, id)
+	p := q.last(Reasoning)
+	if p == nil {
+		if late {
+			return
+		}
+		p = q.push(&chatPart{kind: Reasoning})
+	}
+	p.closed = true
+	if q.opened && q.queue[0] == p {
+		q.put(Event{Kind: Delta, Signature: signature})
+		return
+	}
+	p.signature = signature
+	q.hold(p, len(signature))
+}
+
+// redacted adds reasoning that is shown to nobody.
+func (q *chatParts) redacted(hidden string) {
+	if q.err == nil {
+		q.push(&chatPart{kind: Reasoning, hidden: hidden, closed: true})
+	}
+}
+
+// call adds to a call, or begins a new one, whose signature counts.
+func (q *chatParts) call(answer string, said *chatPart, args string) {
+	if q.err != nil {
+		return
+	}
+	id, name := said.id, said.name
+	p := q.find(said.index, id)
 	if p != nil && id == "" && name != "" && args != "" && p.args.done {
 		p = nil // a service without ids and indexes gives calls whole
 	}
 	if p == nil {
-		if len(q.calls) == maxCalls {
+		q.named += len(id) + len(name)
+		if len(q.calls) == maxCalls || q.named > maxChatHeld {
 			q.fail("has too many calls")
 			return
 		}
 		q.called = true
-		p = &chatPart{kind: ToolCall, id: id, index: index}
+		p = &chatPart{kind: ToolCall, id: id, index: said.index, signature: said.signature}
 		if id == "" {
 			p.id = chatCallID(answer, len(q.calls))
 		}
@@ -108,7 +149,7 @@ func (q *chatParts) push(p *chatPart) *chatPart {
 	q.queue = append(q.queue, p)
 	q.advance(false)
 	if len(q.queue) > 1 {
-		q.hold(p, partCost)
+		q.hold(p, partCost+len(p.id)+len(p.name)+len(p.signature)+len(p.hidden))
 	}
 	return p
 }
@@ -143,11 +184,7 @@ func (q *chatParts) advance(all bool) {
 			}
 			q.opened = true
 			q.held -= p.cost
-			q.put(Event{Kind: PartBegin, Part: Part{Kind: p.kind, ID: p.id, Name: p.name}})
-			if len(p.held) > 0 {
-				q.put(Event{Kind: Delta, Text: string(p.held)})
-				p.held = nil
-			}
+			q.begin(p)
 		}
 		last := len(q.queue) == 1
 		if !all && (last || p.kind == ToolCall && !p.args.done) {
@@ -159,6 +196,23 @@ func (q *chatParts) advance(all bool) {
 		q.queue = q.queue[1:]
 		q.put(Event{Kind: PartEnd})
 	}
+}
+
+// begin hands over a part's beginning, and what waited of it.
+func (q *chatParts) begin(p *chatPart) {
+	part := Part{Kind: p.kind, ID: p.id, Name: p.name, Redacted: p.hidden}
+	if p.kind == ToolCall {
+		part.Signature = p.signature
+	}
+	q.put(Event{Kind: PartBegin, Part: part})
+	if len(p.held) > 0 {
+		q.put(Event{Kind: Delta, Text: string(p.held)})
+		p.held = nil
+	}
+	if p.kind == Reasoning && p.signature != "" {
+		q.put(Event{Kind: Delta, Signature: p.signature})
+	}
+	p.signature, p.hidden = "", ""
 }
 
 func (q *chatParts) flush() { q.advance(true) }

@@ -6,7 +6,7 @@ import (
 )
 
 func (chatCodec) EncodeRequest(r *Request, o *RequestOptions, note func(Warning)) ([]byte, error) {
-	e := chatWriter{note: note}
+	e := chatWriter{note: note, gemini: geminiOf(r.Model)}
 	e.w.b = make([]byte, 0, 1024)
 	e.w.open('{')
 	e.w.key("model").str(r.Model)
@@ -42,8 +42,9 @@ const (
 
 // chatWriter writes one body.
 type chatWriter struct {
-	w    jsonWriter
-	note func(Warning)
+	w      jsonWriter
+	note   func(Warning)
+	gemini gemini
 }
 
 func (e *chatWriter) warn(field, reason string) { e.note(Warning{Field: field, Reason: reason}) }

@@ -13,14 +13,15 @@ func (e *chatWriter) messages(r *Request) error {
 			return err
 		}
 	}
-	for i := range r.Messages {
-		m, path := &r.Messages[i], at("messages", i)
+	turns, first := joinTurns(r.Messages)
+	for i := range turns {
+		m, path := &turns[i], at("messages", first[i])
 		var err error
 		switch m.Role {
 		case System:
 			err = e.plain("system", m.Parts, path)
 		case Assistant:
-			if i == len(r.Messages)-1 && saysSomething(m.Parts) {
+			if i == len(turns)-1 && saysSomething(m.Parts) {
 				return &UnsupportedError{
 					Field: path, Service: chatName,
 					Reason: "it begins a new answer and can't go on with one that was begun",
@@ -241,9 +242,12 @@ func (e *chatWriter) assistant(m *Message, path string) error {
 	}
 	if calls > 0 {
 		w.key("tool_calls").open('[')
-		for i := range m.Parts {
-			if p := &m.Parts[i]; p.Kind == ToolCall {
-				chatWriteCall(w, p, i)
+		calls = 0
+		for i, p := range m.Parts { // copies: the signature may differ
+			if p.Kind == ToolCall {
+				p.Signature = e.signature(&p, calls, at(path+".content", i))
+				chatWriteCall(w, &p, i)
+				calls++
 			}
 		}
 		w.end(']')
@@ -268,5 +272,17 @@ func chatWriteCall(w *jsonWriter, p *Part, i int) {
 	w.key("name").str(p.Name)
 	w.key("arguments").str(args)
 	w.end('}')
+	chatWriteSignature(w, p.Signature)
 	w.end('}')
+}
+
+// chatWriteSignature writes that of a call, where Gemini has it.
+func chatWriteSignature(w *jsonWriter, signature string) {
+	if signature != "" {
+		w.key("extra_content").open('{')
+		w.key("google").open('{')
+		w.key("thought_signature").str(signature)
+		w.end('}')
+		w.end('}')
+	}
 }

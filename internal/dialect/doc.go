@@ -12,5 +12,15 @@
 // [UnsupportedError] if leaving it out would change what the client gets, and else a
 // [Warning]. Neither quotes what a prompt says.
 //
+// What a service signs is handed back to it unchanged, and to no other. Reasoning has places
+// for that in all APIs. A call of a tool has one in chat completions only, as Gemini's
+// endpoint has it (extra_content.google.thought_signature, which Gemini 3 insists on), so
+// messages' tool_use id and responses' call_id carry it behind a mark; results name that same
+// id, and services get both back as they were. Such an id goes to its own API as it is where
+// nothing is translated: Anthropic's takes its letters, and OpenAI's responses refuse ids of
+// more than 64 bytes. Towards Gemini 3 a call without a signature, made by another service,
+// gets the value that Google documents for it, with a Warning. The signatures that Gemini
+// gives to texts are not carried over: it doesn't insist on them.
+//
 // The package holds no sockets, no clock and no state beyond one exchange.
 package dialect

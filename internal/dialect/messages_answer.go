@@ -142,7 +142,7 @@ func appendBlock(dst []byte, p *Part) []byte {
 	switch {
 	case p.Kind == ToolCall:
 		dst = append(dst, `{"type":"tool_use","id":`...)
-		dst = jsonscan.AppendString(dst, messagesID(p.ID))
+		dst = jsonscan.AppendString(dst, sealedID(messagesID(p.ID), p.Signature))
 		dst = append(dst, `,"name":`...)
 		dst = jsonscan.AppendString(dst, p.Name)
 		dst = append(dst, `,"input":`...)

@@ -140,10 +140,8 @@ func (d *messagesReader) spoken(p messagesPath, kind string, v jsonscan.Value) P
 	if v.Get("toolset_name").Exists() {
 		d.refuse(p.dot("toolset_name"), "other services have no toolsets")
 	}
-	call := Part{
-		Kind: ToolCall, ID: d.str(p.dot("id"), v.Get("id")), Name: d.str(p.dot("name"), v.Get("name")),
-		Text: "{}", Cache: cacheMark(v),
-	}
+	call := Part{Kind: ToolCall, Name: d.str(p.dot("name"), v.Get("name")), Text: "{}", Cache: cacheMark(v)}
+	call.ID, call.Signature = unsealedID(d.str(p.dot("id"), v.Get("id")))
 	if input := v.Get("input"); input.Exists() && d.object(p.dot("input"), input) {
 		call.Text = string(input.Raw())
 	}
@@ -151,7 +149,8 @@ func (d *messagesReader) spoken(p messagesPath, kind string, v jsonscan.Value) P
 }
 
 func (d *messagesReader) result(p messagesPath, v jsonscan.Value) Part {
-	part := Part{Kind: ToolResult, ID: d.str(p.dot("tool_use_id"), v.Get("tool_use_id")), Cache: cacheMark(v)}
+	part := Part{Kind: ToolResult, Cache: cacheMark(v)}
+	part.ID, _ = unsealedID(d.str(p.dot("tool_use_id"), v.Get("tool_use_id")))
 	part.Failed, _ = v.Get("is_error").Bool()
 	content := v.Get("content")
 	if !content.Exists() {

@@ -34,6 +34,9 @@ func (w *messagesWriter) part(field string, p *Part) {
 	case Audio:
 		w.refuse(field, "the service takes no audio")
 	case ToolCall:
+		if p.Signature != "" {
+			w.warnOnce(field, "a call's signature is for the service that made the call, and stays away")
+		}
 		w.text(`{"type":"tool_use","id":`)
 		w.str(messagesID(p.ID))
 		w.text(`,"name":`)

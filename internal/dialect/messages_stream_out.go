@@ -94,7 +94,10 @@ func (e *messagesEncoder) openBlock(dst []byte) []byte {
 	dst = strconv.AppendInt(dst, int64(e.index), 10)
 	dst = append(dst, `,"content_block":`...)
 	p := e.part
-	p.Text, p.Signature = "", ""
+	p.Text = ""
+	if p.Kind != ToolCall { // whose signature is in its id
+		p.Signature = ""
+	}
 	dst = appendBlock(dst, &p)
 	return append(dst, "}\n\n"...)
 }

@@ -73,7 +73,7 @@ const (
 	Image                      // Media
 	Document                   // Media, Name
 	Audio                      // Media
-	ToolCall                   // ID, Name, Text: the arguments, a JSON object (as the model wrote it, valid or not)
+	ToolCall                   // ID, Name, Signature, Text: the arguments, a JSON object (as the model wrote it, valid or not)
 	ToolResult                 // ID, Parts (Text, Image, Document), Failed
 	Reasoning                  // Text, Signature; or Redacted
 	Refusal                    // Text: why the model won't answer
@@ -88,8 +88,8 @@ type Part struct {
 	// Parts are those of a tool's result.
 	Parts  []Part
 	Failed bool
-	// Signature is the service's over its own reasoning, to be handed back unchanged;
-	// Redacted is reasoning that it shows to nobody.
+	// Signature is the service's over its own reasoning, or over what it thought before a
+	// ToolCall, to be handed back unchanged; Redacted is reasoning that it shows to nobody.
 	Signature, Redacted string
 	// Cache marks the end of a prefix to be cached: Anthropic's cache_control, as written.
 	Cache json.RawMessage

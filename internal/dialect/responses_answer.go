@@ -41,7 +41,7 @@ func (responses) EncodeAnswer(dst []byte, a *Answer, o *AnswerOptions) []byte {
 			}
 			output.add(appendMessageItem(nil, id, last, content))
 		case ToolCall:
-			output.add(appendCallItem(nil, id, last, p.ID, p.Name, argumentsOf(p.Text)))
+			output.add(appendCallItem(nil, id, last, sealedID(p.ID, p.Signature), p.Name, argumentsOf(p.Text)))
 		case Reasoning:
 			output.add(appendThoughtItem(nil, id, last, p.Text, sealed(p.Signature, p.Redacted)))
 		case Image, Document, Audio, ToolResult: // no answer has such

@@ -225,6 +225,7 @@ func (d *responsesDecoder) call(field string, v jsonscan.Value) (err error) {
 	if p.ID, err = textOf(field+".call_id", v.Get("call_id")); err != nil {
 		return err
 	}
+	p.ID, p.Signature = unsealedID(p.ID)
 	if p.Name, err = textOf(field+".name", v.Get("name")); err != nil {
 		return err
 	}
@@ -241,6 +242,7 @@ func (d *responsesDecoder) result(field string, v jsonscan.Value) (err error) {
 	if p.ID, err = textOf(field+".call_id", v.Get("call_id")); err != nil {
 		return err
 	}
+	p.ID, _ = unsealedID(p.ID)
 	if p.Parts, err = d.contents(field+".output", v.Get("output")); err != nil {
 		return err
 	}

@@ -158,7 +158,7 @@ func (s *responsesStream) partBegin(dst []byte, p *Part) []byte {
 		dst = appendOne(dst, p.Kind, "")
 		dst = append(dst, "}\n\n"...)
 	}
-	if p.Text != "" || p.Signature != "" {
+	if p.Text != "" || p.Signature != "" && kind != ToolCall {
 		dst = s.delta(dst, &Event{Kind: Delta, Text: p.Text, Signature: p.Signature})
 	}
 	return dst
@@ -173,6 +173,9 @@ func (s *responsesStream) openItem(dst []byte, kind PartKind, p *Part) []byte {
 	s.open, s.kind, s.partOpen, s.summary = true, kind, false, false
 	s.itemID = s.shape.itemID(kind, s.output.count)
 	s.callID, s.name, s.redacted = p.ID, p.Name, p.Redacted
+	if kind == ToolCall {
+		s.callID = sealedID(p.ID, p.Signature)
+	}
 	s.text, s.signature, s.content, s.parts = s.text[:0], s.signature[:0], s.content[:0], 0
 	dst = s.event(dst, "response.output_item.added")
 	return s.item(dst, respInProgress)
