@@ -106,7 +106,7 @@ func run(ctx context.Context, c *config) (err error) {
 		defer closing(log, &err)
 		opts = append(opts, kvsteer.WithHooks(log))
 	}
-	ops, err := newOps(ctx, c.Ops, outside.set, tenancy.limiter)
+	ops, err := newOps(ctx, c.Ops, tenancy.limiter)
 	if err != nil {
 		return err
 	}
@@ -125,10 +125,11 @@ func run(ctx context.Context, c *config) (err error) {
 	return serve(ctx, c, srv, listener, logger)
 }
 
-// gateway serves the engines' API, and readiness until ctx ends.
+// gateway serves the engines' API and, until ctx ends, readiness: while anybody can take
+// requests.
 func gateway(ctx context.Context, router *kvsteer.Router, workers *fleet.Fleet) http.Handler {
 	ready := func(w http.ResponseWriter, _ *http.Request) {
-		if ctx.Err() != nil || workers.Snapshot().Routable() == 0 {
+		if ctx.Err() != nil || workers.Snapshot().Routable() == 0 && !available(router.Providers()) {
 			http.Error(w, "not ready", http.StatusServiceUnavailable)
 			return
 		}

@@ -15,7 +15,6 @@ import (
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/debug"
 	"github.com/kvsteer/kvsteer/integrations/prometheus"
-	"github.com/kvsteer/kvsteer/providers"
 	"github.com/kvsteer/kvsteer/tenancy/quota"
 )
 
@@ -31,15 +30,12 @@ type ops struct {
 	failed   chan error
 }
 
-func newOps(ctx context.Context, address string, outside *providers.Set, limiter *quota.Limiter) (*ops, error) {
+func newOps(ctx context.Context, address string, limiter *quota.Limiter) (*ops, error) {
 	if address == "" {
 		return &ops{}, nil
 	}
 	shown := prometheus.Options{}
-	if outside != nil { // a nil *Set in an interface would be something
-		shown.Providers = outside
-	}
-	if limiter != nil {
+	if limiter != nil { // a nil *Limiter in an interface would be something
 		shown.Limiter = limiter
 	}
 	metrics, err := prometheus.New(shown)

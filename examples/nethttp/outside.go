@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"time"
 
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/providers"
@@ -34,6 +36,14 @@ func newOutside(c *config, logger *slog.Logger) (*outside, error) {
 		return nil, errors.Join(fmt.Errorf("-providers: %w", err), set.Close())
 	}
 	return &outside{options: []kvsteer.Option{kvsteer.WithProviders(set)}, set: set, source: source}, nil
+}
+
+// available reports whether any model of a provider can be asked for now.
+func available(set *providers.Set) bool {
+	if set == nil {
+		return false
+	}
+	return slices.ContainsFunc(set.All(), func(o *providers.Offer) bool { return o.Standing(time.Now()).Ready })
 }
 
 // Close stops following the file.
