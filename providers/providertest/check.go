@@ -182,14 +182,7 @@ func (x *exchange) checkCommon(keys string) *problem {
 	if o["stream_options"] != nil && !x.r.Stream {
 		return &problem{text: "The 'stream_options' parameter is only allowed when 'stream' is enabled.", param: "stream_options"}
 	}
-	const mostStops = 4
-	if list, is := o["stop"].([]any); is && len(list) > mostStops {
-		return &problem{
-			text: fmt.Sprintf("Invalid 'stop': array too long. Expected an array with maximum length %d, but got an array with length %d instead.",
-				mostStops, len(list)),
-			param: "stop", code: "array_above_max_length",
-		}
-	}
-	return first(x.checkModel(), between(o, "temperature", 0, 2), between(o, "top_p", 0, 1), between(o, "frequency_penalty", -2, 2),
-		between(o, "presence_penalty", -2, 2), atLeastOne(o, "max_tokens"), atLeastOne(o, "max_completion_tokens"), atLeastOne(o, "n"))
+	return first(x.checkModel(), checkStop(o), between(o, "temperature", 0, 2), between(o, "top_p", 0, 1),
+		between(o, "frequency_penalty", -2, 2), between(o, "presence_penalty", -2, 2),
+		atLeastOne(o, "max_tokens"), atLeastOne(o, "max_completion_tokens"), atLeastOne(o, "n"))
 }

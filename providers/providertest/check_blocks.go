@@ -26,6 +26,8 @@ func checkBlock(b map[string]any, at, role string) *problem {
 		return extra(b, at+".text", "type text cache_control citations")
 	case "image":
 		return first(extra(b, at+".image", "type source cache_control"), checkSource(b, at+".image"))
+	case "document":
+		return first(extra(b, at+".document", "type source cache_control citations context title"), checkDocument(b, at+".document", role))
 	case "tool_use":
 		return checkUse(b, at+".tool_use", role)
 	case "tool_result":
@@ -37,7 +39,7 @@ func checkBlock(b map[string]any, at, role string) *problem {
 		case b["signature"] == nil:
 			return required(at + ".thinking.signature")
 		}
-	case "document", "redacted_thinking", "search_result", "server_tool_use", "web_search_tool_result", "container_upload",
+	case "redacted_thinking", "search_result", "server_tool_use", "web_search_tool_result", "container_upload",
 		"code_execution_tool_result", "mcp_tool_use", "mcp_tool_result", "web_fetch_tool_result", "tool_reference":
 	default:
 		return wrong(at + ": Input tag '" + kind + "' found using 'type' does not match any of the expected tags")
@@ -72,6 +74,51 @@ func checkSource(b map[string]any, at string) *problem {
 	case "file":
 	default:
 		return wrong(at + ".source: Input tag found using 'type' does not match any of the expected tags: 'base64', 'url', 'file'")
+	}
+	return nil
+}
+
+func checkDocument(b map[string]any, at, role string) *problem {
+	source, _ := b["source"].(map[string]any)
+	data, isText := source["data"].(string)
+	url, _ := source["url"].(string)
+	switch source["type"] {
+	case "base64":
+		if source["media_type"] != "application/pdf" {
+			return wrong(at + ".source.base64.media_type: Input should be 'application/pdf'")
+		}
+		if _, err := base64.StdEncoding.DecodeString(data); err != nil || data == "" {
+			return wrong(at + ".source.base64.data: Invalid base64 data")
+		}
+	case "text":
+		if source["media_type"] != "text/plain" {
+			return wrong(at + ".source.text.media_type: Input should be 'text/plain'")
+		}
+		if !isText {
+			return required(at + ".source.text.data")
+		}
+	case "content":
+		blocks, _ := source["content"].([]any)
+		if _, is := source["content"].(string); !is && blocks == nil {
+			return required(at + ".source.content.content")
+		}
+		for i, e := range blocks {
+			inner, _ := e.(map[string]any)
+			if p := checkBlock(inner, fmt.Sprintf("%s.source.content.content.%d", at, i), role); p != nil {
+				return p
+			}
+		}
+	case "url":
+		if !strings.HasPrefix(url, "https://") && !strings.HasPrefix(url, "http://") {
+			return wrong(at + ".source.url.url: Only HTTPS URLs are supported.")
+		}
+	case "file":
+		if _, is := source["file_id"].(string); !is {
+			return required(at + ".source.file.file_id")
+		}
+	default:
+		return wrong(at + ".source: Input tag found using 'type' does not match any of the expected tags: " +
+			"'base64', 'content', 'file', 'text', 'url'")
 	}
 	return nil
 }

@@ -34,42 +34,25 @@ func (x *exchange) checkChat() *problem {
 			param: "max_tokens", code: "invalid_parameter_combination",
 		}
 	}
-	if p := x.checkReasoner(); p != nil {
+	if p := first(
+		checkFormat("response_format", o["response_format"], true),
+		checkEffort("reasoning_effort", o["reasoning_effort"]),
+		x.checkReasoner(),
+	); p != nil {
 		return p
 	}
-	if p := checkTools(o, func(t map[string]any) (map[string]any, string) {
+	function := func(t map[string]any) (map[string]any, string) {
 		f, _ := t["function"].(map[string]any)
 		return f, "function."
-	}); p != nil {
-		return p
 	}
-	return checkConversation(list)
+	return first(checkTools(o, function), checkParallel(o), checkChoice(o, function), checkConversation(list))
 }
 
-// checkReasoner refuses what models that reason don't take.
-func (x *exchange) checkReasoner() *problem {
-	o := x.r.body
-	reasons := slices.ContainsFunc([]string{"o1", "o3", "o4", "gpt-5"}, func(p string) bool { return strings.HasPrefix(x.r.Model, p) })
-	if !reasons {
-		return nil
-	}
-	if o["max_tokens"] != nil {
-		return &problem{
-			text:  "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
-			param: "max_tokens", code: "unsupported_parameter",
-		}
-	}
-	if v, there, _ := number(o, "temperature"); there && v != 1 {
-		return &problem{
-			text:  "Unsupported value: 'temperature' does not support this value with this model. Only the default (1) value is supported.",
-			param: "temperature", code: "unsupported_value",
-		}
-	}
-	return nil
-}
+// function finds what a tool, or a choice of one, has a name in.
+type function func(map[string]any) (f map[string]any, path string)
 
-// checkTools checks the list of tools; function finds what a tool has a name in.
-func checkTools(o map[string]any, function func(map[string]any) (f map[string]any, path string)) *problem {
+// checkTools checks the list of tools.
+func checkTools(o map[string]any, function function) *problem {
 	list, _ := o["tools"].([]any)
 	for i, e := range list {
 		t, _ := e.(map[string]any)
@@ -98,18 +81,6 @@ func checkTools(o map[string]any, function func(map[string]any) (f map[string]an
 				text:  "Invalid schema for function '" + name + `': schema must be a JSON Schema of 'type: "object"'.`,
 				param: at + path + "parameters", code: "invalid_function_parameters",
 			}
-		}
-	}
-	if choice := o["tool_choice"]; len(list) == 0 && choice != nil && choice != "none" && choice != "auto" {
-		return &problem{
-			text:  "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.",
-			param: "tool_choice",
-		}
-	}
-	if o["parallel_tool_calls"] != nil && len(list) == 0 {
-		return &problem{
-			text:  "Invalid value for 'parallel_tool_calls': 'parallel_tool_calls' is only allowed when 'tools' are specified.",
-			param: "parallel_tool_calls",
 		}
 	}
 	return nil

@@ -48,13 +48,13 @@ func (x *exchange) checkMessages() *problem {
 			return p
 		}
 	}
-	if p := first(checkSystem(o["system"]), checkClaudeTools(o)); p != nil {
+	if p := first(checkSystem(o["system"]), checkClaudeTools(o), x.checkTurns(list)); p != nil || x.endpoint == countTokens {
 		return p
 	}
-	return x.checkTurns(list)
+	return first(checkStops(o), checkDeclared(o, list), checkModelled(o, claudeModelOf(x.r.Model), list))
 }
 
-// checkNumbers checks bounds, and how they go with thinking.
+// checkNumbers checks bounds, and that of thinking.
 func checkNumbers(o map[string]any) *problem {
 	most, there, ok := number(o, "max_tokens")
 	switch {
@@ -65,7 +65,7 @@ func checkNumbers(o map[string]any) *problem {
 	case most < 1:
 		return wrong("max_tokens: Input should be greater than or equal to 1")
 	}
-	temperature, warm, ok := number(o, "temperature")
+	temperature, _, ok := number(o, "temperature")
 	switch {
 	case !ok:
 		return wrong("temperature: Input should be a valid number")
@@ -87,16 +87,8 @@ func checkNumbers(o map[string]any) *problem {
 			return wrong("thinking.enabled.budget_tokens: Input should be greater than or equal to 1024")
 		case most <= budget:
 			return wrong("`max_tokens` must be greater than `thinking.budget_tokens`.")
-		case warm && temperature != 1:
-			return wrong("`temperature` may only be set to 1 when thinking is enabled.")
-		case o["top_k"] != nil:
-			return wrong("`top_k` must be unset when thinking is enabled.")
 		}
-		choice, _ := o["tool_choice"].(map[string]any)
-		if choice["type"] == "any" || choice["type"] == "tool" {
-			return wrong("Thinking may not be enabled when tool_choice forces tool use.")
-		}
-	case "disabled", "adaptive":
+	case "disabled", "adaptive", "between_tools":
 	case nil:
 		if o["thinking"] != nil {
 			return required("thinking.type")

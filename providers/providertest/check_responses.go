@@ -29,7 +29,8 @@ func (x *exchange) checkResponses() *problem {
 	if p := first(x.checkModel(), between(o, "temperature", 0, 2), between(o, "top_p", 0, 1), atLeastOne(o, "max_output_tokens")); p != nil {
 		return p
 	}
-	if p := checkTools(o, func(t map[string]any) (map[string]any, string) { return t, "" }); p != nil {
+	function := func(t map[string]any) (map[string]any, string) { return t, "" }
+	if p := first(checkTools(o, function), checkChoice(o, function), checkNested(o), x.checkReasoner()); p != nil {
 		return p
 	}
 	calls := map[any]bool{}
@@ -44,6 +45,18 @@ func (x *exchange) checkResponses() *problem {
 		}
 	}
 	return nil
+}
+
+// checkNested checks what is in objects here, and beside all else in chat.
+func checkNested(o map[string]any) *problem {
+	for _, key := range []string{"reasoning", "text"} {
+		if _, is := o[key].(map[string]any); !is && o[key] != nil {
+			return invalidType(key, "an object")
+		}
+	}
+	reasoning, _ := o["reasoning"].(map[string]any)
+	text, _ := o["text"].(map[string]any)
+	return first(checkEffort("reasoning.effort", reasoning["effort"]), checkFormat("text.format", text["format"], false))
 }
 
 func checkItem(item map[string]any, at string, calls map[any]bool, before bool) *problem {

@@ -211,6 +211,9 @@ func TestAnthropicChecks(t *testing.T) {
 	}
 }
 
+// declared are the tools of a conversation with calls.
+const declared = `,"tools":[{"name":"f","input_schema":{"type":"object"}}]`
+
 func claudeBody(messages, more string) string {
 	return `{"model":"c","max_tokens":100,"messages":` + messages + more + `}`
 }
@@ -223,7 +226,7 @@ func TestAnthropicTakes(t *testing.T) {
 		"the answer's begin": claudeBody(`[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]`, ""),
 		"nothing in the end": claudeBody(`[{"role":"user","content":"q"},{"role":"assistant","content":""}]`, ""),
 		"results in two turns": claudeBody(`[`+using+`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1"}]},
-			{"role":"user","content":[{"type":"tool_result","tool_use_id":"c2","is_error":true,"content":[{"type":"text","text":"r"}]},{"type":"text","text":"t"}]}]`, ""),
+			{"role":"user","content":[{"type":"tool_result","tool_use_id":"c2","is_error":true,"content":[{"type":"text","text":"r"}]},{"type":"text","text":"t"}]}]`, declared),
 		"all": claudeBody(`[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"`+png+`"}},
 			{"type":"text","text":"q","cache_control":{"type":"ephemeral"}}]},
 			{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"s"},{"type":"text","text":"a"}]},{"role":"user","content":"q"}]`,

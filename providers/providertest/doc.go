@@ -24,6 +24,8 @@
 // services'. Requests are checked as the services check them, and refused with the same
 // status, type, code and field: unknown roles, results of tools that nobody called,
 // parameters that an API doesn't have, no max_tokens for Anthropic, no version header.
+// What a model takes depends on its name: "o3" and "gpt-5" as OpenAI's models that reason,
+// "claude-opus-4-7" as of its generation; a name that says nothing takes what any does.
 // Messages of errors have the words by which clients are known to tell them apart; the
 // rest of them is ours. What is made up: texts, and tokens, which are words.
 //
