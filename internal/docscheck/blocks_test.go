@@ -179,7 +179,7 @@ func checked(page string, b fence, library []string) error {
 // Whatever a reader may copy from a page is compiled, read or looked up.
 func TestBlocks(t *testing.T) {
 	library, seen := read(t).library(), map[string]int{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md", "examples/*/*.md"} {
 		pages, err := filepath.Glob(filepath.Join(top, pattern))
 		if err != nil {
 			t.Fatal(err)
