@@ -22,7 +22,25 @@ func (chatCodec) DecodeFailure(status int, _ http.Header, body []byte) *Failure 
 	}
 	f.Message = clip(f.Message, maxMessage)
 	f.Kind = chatFailureKind(f)
+	f.Credential = f.Kind == FailAuth && f.aboutCredential()
 	return f
+}
+
+// aboutCredential reports whether the words are about the credential itself.
+func (f *Failure) aboutCredential() bool {
+	for _, word := range [...]string{f.Code, f.Type} {
+		switch word {
+		case "invalid_api_key", "authentication_error", "UNAUTHENTICATED", "invalid_authentication", "account_suspended":
+			return true
+		default:
+		}
+	}
+	for _, words := range [...]string{"Invalid access token", "API key not valid", "API key expired", "organization has been disabled"} {
+		if strings.Contains(f.Message, words) {
+			return true
+		}
+	}
+	return false
 }
 
 // maxMessage bounds what an error says, in bytes.
@@ -115,18 +133,20 @@ func chatFailureKind(f *Failure) FailureKind {
 	if kind := kindOfStatus(status); kind != FailUnknown {
 		return kind
 	}
-	switch f.Type {
-	case "invalid_request_error", "BadRequestError", "INVALID_ARGUMENT", "invalid_request":
-		return FailRequest
-	case "rate_limit_error", "rate_limit_exceeded", "requests", "tokens", "RESOURCE_EXHAUSTED":
-		return FailRate
-	case "overloaded_error", "service_unavailable", "UNAVAILABLE":
-		return FailOverloaded
-	case "server_error", "InternalServerError", "internal_error", "INTERNAL", "api_error":
-		return FailServer
-	default:
-		return FailUnknown
+	for _, word := range [...]string{f.Type, f.Code} { // Responses has a code only
+		switch word {
+		case "invalid_request_error", "BadRequestError", "INVALID_ARGUMENT", "invalid_request", "invalid_prompt":
+			return FailRequest
+		case "rate_limit_error", "rate_limit_exceeded", "requests", "tokens", "RESOURCE_EXHAUSTED":
+			return FailRate
+		case "overloaded_error", "service_unavailable", "server_is_overloaded", "UNAVAILABLE":
+			return FailOverloaded
+		case "server_error", "InternalServerError", "internal_error", "INTERNAL", "api_error":
+			return FailServer
+		default:
+		}
 	}
+	return FailUnknown
 }
 
 // kindOfStatus is what an HTTP status says by itself.

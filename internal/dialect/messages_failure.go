@@ -40,7 +40,7 @@ func (f *Failure) fill(v jsonscan.Value) {
 	case errTypeRequest:
 		f.Kind = kindOfRequest(f.Message)
 	case errTypeAuth, errTypePermission:
-		f.Kind = FailAuth
+		f.Kind, f.Credential = FailAuth, f.Type == errTypeAuth
 	case errTypeNotFound:
 		f.Kind = FailModel
 	case errTypeTooLarge:
