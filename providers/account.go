@@ -74,6 +74,7 @@ type fetch struct {
 var (
 	errClosed       = errors.New("the Set is closed")
 	errNoCredential = errors.New("the credential is empty; check its source")
+	errPanic        = errors.New("the credential's source panicked")
 	errBadSecret    = errors.New("the credential has characters that no header can have; check its source")
 )
 
@@ -142,7 +143,7 @@ func (a *account) run(f *fetch) {
 func ask(ctx context.Context, s CredentialSource) (c Credential, err error) {
 	defer func() {
 		if recover() != nil { // what it says may hold a secret
-			c, err = Credential{}, errors.New("the credential's source panicked")
+			c, err = Credential{}, errPanic
 		}
 	}()
 	c, err = s.Credential(ctx)
@@ -175,15 +176,18 @@ func (a *account) saw(c Credential) {
 	}
 }
 
-// refuse closes the account for a while, or until its credential is another one. It
-// reports whether it was open.
+// refuse closes the account for a while, or until its credential is another one. c is what
+// was refused, the zero Credential if there was none to send. It reports whether the account
+// was open.
 func (a *account) refuse(now time.Time, pause time.Duration, c Credential) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.last != (Credential{}) && c != a.last {
-		return false // refused was one that isn't sent any more
+	if c != (Credential{}) {
+		if a.last != (Credential{}) && c != a.last {
+			return false // refused was one that isn't sent any more
+		}
+		a.last = c
 	}
-	a.last = c
 	return a.closedUntil.Swap(now.Add(pause).UnixNano()) <= now.UnixNano()
 }
 

@@ -32,18 +32,22 @@ func TestCredentialsAreFetchedOnce(t *testing.T) {
 			return "token", nil
 		})
 	})
+	first, err := o.account.fetch()
+	require.NoError(t, err)
 	const clients = 20
 	var wg sync.WaitGroup
-	for range clients {
+	for range clients { // all of them come before the source has answered
+		same, err := o.account.fetch()
+		require.NoError(t, err)
+		require.Same(t, first, same)
 		wg.Go(func() {
-			_, err := o.account.credential(t.Context())
-			assert.NoError(t, err)
+			<-same.done
+			assert.Equal(t, "token", same.c.Reveal())
 		})
 	}
-	time.Sleep(10 * time.Millisecond) // some have come
 	close(gate)
 	wg.Wait()
-	assert.LessOrEqual(t, calls.Load(), int64(clients))
+	assert.Equal(t, int64(1), calls.Load())
 	send(t, o, Exchange{API: chat}, `{"model":"ours"}`)
 	assert.Equal(t, "Bearer token", svc.last(t).Header.Get("Authorization"))
 }
@@ -84,6 +88,37 @@ func TestSourcesThatFail(t *testing.T) {
 			assert.True(t, o.Standing(clock.add(sourcePause)).Ready)
 		})
 	}
+}
+
+// A source that fails after it worked leaves the provider alone, too: each request would fail.
+func TestSourceThatFailsLater(t *testing.T) {
+	svc := serve(t, says(http.StatusOK, `{}`))
+	clock := newClock()
+	var calls atomic.Int64
+	var broken atomic.Bool
+	o := oneOffer(t, OpenAI{}, svc.URL, clocked(clock), func(p *Provider, _ *Options) {
+		p.Credentials = Func(func(context.Context) (string, error) {
+			calls.Add(1)
+			if broken.Load() {
+				return "", errors.New("the identity provider is down")
+			}
+			return "token", nil
+		})
+	})
+	send(t, o, Exchange{API: chat}, `{"model":"ours"}`)
+	broken.Store(true)
+	no := fails(t, o, Exchange{API: chat}, newRequest(t, t.Context(), chat, `{"model":"ours"}`))
+	assert.Equal(t, ClassAuth, no.Class)
+	st := o.Standing(clock.now())
+	assert.Equal(t, whyAuth, st.Reason)
+	assert.Equal(t, sourcePause, st.RetryAfter)
+	broken.Store(false)
+	require.True(t, o.Standing(clock.add(sourcePause)).Ready)
+	send(t, o, Exchange{API: chat}, `{"model":"ours"}`)
+	assert.True(t, o.Standing(clock.now()).Ready)
+	// A refusal of the token that is sent still closes it; one of an older token doesn't.
+	assert.False(t, o.account.refuse(clock.now(), time.Minute, NewCredential("older")))
+	assert.True(t, o.account.refuse(clock.now(), time.Minute, NewCredential("token")))
 }
 
 // A client that doesn't wait for the credential is gone; others still get it.

@@ -42,6 +42,9 @@ func (Anthropic) Check(p *Provider) error {
 		p.URL = anthropicURL
 	}
 	p.URL = strings.TrimSuffix(strings.TrimRight(p.URL, "/"), "/v1")
+	if isOwn(p.URL, anthropicURL) {
+		p.URL = anthropicURL
+	}
 	return nil
 }
 

@@ -16,14 +16,17 @@ type Booking struct {
 	streamed bool // the answer comes token by token
 	first    time.Time
 	answered bool
+	sent     bool // by a RoundTripper, and perhaps seen by the service
 	ended    bool
+
+	ages [4]uint32 // of the limits, when it was begun: see state.ages
 }
 
 // maxTokens bounds what is booked, so that sums can't overflow.
 const maxTokens = 1 << 30
 
-// Begin books a request: it counts as under way, and takes from the quota, until End;
-// negative numbers of tokens count as 0. It doesn't refuse: ask Standing first, and begin
+// Begin books a request: it counts as under way until End, and takes from the quota, which
+// End gives back if no RoundTripper sent it; negative numbers of tokens count as 0. It doesn't refuse: ask Standing first, and begin
 // before the next one asks. A half-open breaker's permission goes with the Booking.
 func (o *Offer) Begin(promptTokens, outputTokens int) *Booking {
 	b := &Booking{
@@ -85,7 +88,17 @@ func (b *Booking) End() {
 		return
 	}
 	b.ended = true
-	b.offer.state.end(b, b.first.IsZero())
+	b.offer.state.end(b, b.first.IsZero(), b.sent)
+}
+
+// used notes that the service may have seen the request.
+func (b *Booking) used() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	b.sent = true
+	b.mu.Unlock()
 }
 
 // stream notes that the answer comes token by token.

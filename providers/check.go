@@ -112,6 +112,8 @@ func (c *checker) base(text string) *url.URL {
 		c.wrong("URL", "must begin with https:// (or http://) and name a host", nil)
 	case u.User != nil:
 		c.wrong("URL", "has a user's name or password; put the secret into Credentials", nil)
+	case u.RawQuery != "" || u.ForceQuery:
+		c.wrong("URL", "has a query (?), which may hold a secret and is not sent; remove it, a key belongs into Credentials", nil)
 	case u.Fragment != "":
 		c.wrong("URL", "has a fragment (#); remove it", nil)
 	default:
@@ -172,7 +174,14 @@ func (c *checker) apis(field string, list []prompt.API) {
 
 // header refuses what would be a second credential, or break the request.
 func (c *checker) header(p *Provider) {
-	for name := range p.Header {
+	for name, values := range p.Header {
+		switch {
+		case !isToken(name):
+			c.wrong("Header", "has a name that no header can have; correct it", nil)
+			continue
+		case slices.ContainsFunc(values, unsendable):
+			c.wrong("Header", name+" has a value with control characters; correct it", nil)
+		}
 		switch http.CanonicalHeaderKey(name) {
 		case "Authorization", "X-Api-Key", "Api-Key", "Cookie", "Proxy-Authorization":
 			c.wrong("Header", name+" holds a secret; put it into Credentials", nil)
@@ -181,6 +190,22 @@ func (c *checker) header(p *Provider) {
 		default:
 		}
 	}
+}
+
+// isToken reports whether a header can have the name.
+func isToken(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// unsendable reports whether no header can have the value.
+func unsendable(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) >= 0
 }
 
 func (c *checker) statefulPaths(p *Provider) {
@@ -192,6 +217,8 @@ func (c *checker) statefulPaths(p *Provider) {
 			c.wrong("Paths", `must begin with "/v1/": "/v1/files"`, nil)
 		case isAPI:
 			c.wrong("Paths", path+" is no path with state, it is routed by model", nil)
+		case aboveAPI(trimmed):
+			c.wrong("Paths", path+" is above a path that is routed by model; list those below that have state", nil)
 		case c.paths[trimmed] == p.Name:
 			c.wrong("Paths", path+" is given twice", nil)
 		case c.paths[trimmed] != "":
@@ -201,4 +228,14 @@ func (c *checker) statefulPaths(p *Provider) {
 		c.paths[trimmed] = p.Name
 		p.Paths[i] = trimmed
 	}
+}
+
+// aboveAPI reports whether requests that are routed by model are below a path.
+func aboveAPI(path string) bool {
+	for api := prompt.Chat; api.Path() != ""; api++ {
+		if below(api.Path(), path) {
+			return true
+		}
+	}
+	return false
 }

@@ -2,6 +2,8 @@ package providers
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io"
 	"math"
 	"net/http"
@@ -47,7 +49,9 @@ func (c *call) failure(resp, out *http.Response, q *Quota) {
 	if c.x.API == 0 && failure.Class == ClassModel {
 		failure.Class = ClassRequest // some object that the client named
 	}
-	failure.RetryAfter = c.failed(failure.Class, resp.StatusCode, q.RetryAfter, q.Told)
+	if resp.StatusCode >= http.StatusBadRequest { // a redirect says nothing of how it serves
+		failure.RetryAfter = c.failed(f, &failure, q)
+	}
 
 	status, text := c.tellClient(f, &failure, body)
 	out.StatusCode, out.Status = status, strconv.Itoa(status)+" "+http.StatusText(status)
@@ -61,28 +65,26 @@ func (c *call) failure(resp, out *http.Response, q *Quota) {
 	}
 }
 
-// failed notes a failure by its class, and returns how long the provider is left alone.
-func (c *call) failed(class Class, status int, wait time.Duration, told bool) time.Duration {
-	if class == ClassAuth {
-		// A client can bring about a 403 (by asking for what the account may not do), and must
-		// not be able to close the provider for others.
-		if status != http.StatusForbidden {
-			c.refused(authPause, c.secret)
-			return authPause
-		}
-		return 0
+// failed notes a failure, and returns how long the provider is left alone.
+func (c *call) failed(f *dialect.Failure, failure *Failure, q *Quota) time.Duration {
+	// A client can bring about a 403 (by asking for what the account may not do), and must
+	// not be able to close the provider for others; unless the words say that it is about
+	// the credential itself.
+	if failure.Class == ClassAuth && (f.Credential || failure.Status != http.StatusForbidden) {
+		c.refused(authPause, c.secret)
+		return authPause
 	}
-	d := c.bad(class, wait, told)
-	if d == 0 && told && class.FallsBack() {
-		d = clampRetry(wait)
-	}
-	return d
+	return c.bad(failure.Class, q.RetryAfter, q.Told)
 }
 
 // streamFailed notes an error in a stream.
 func (c *call) streamFailed(f *dialect.Failure) {
-	if class := classOf(f, http.StatusInternalServerError); class != ClassAuth {
+	switch class := classOf(f, http.StatusInternalServerError); {
+	case class != ClassAuth:
 		c.bad(class, 0, false)
+	case f.Credential:
+		c.refused(authPause, c.secret)
+	default:
 	}
 }
 
@@ -197,11 +199,25 @@ func (b *tracked) Read(p []byte) (int, error) {
 	}
 	if err != nil && !whole && !b.over {
 		b.over = true
-		if ctx := b.call.req.Context(); ctx.Err() == nil || timedOut(ctx, err) {
+		if b.broken(err) {
 			b.call.bad(ClassServer, 0, false)
 		}
 	}
 	return n, err
+}
+
+// broken reports whether a read failed through the provider. Once an answer has begun, a
+// deadline is that of the request, however long the answer may be; only who waits for each
+// piece of it, and says so by a timeout of its own as the cause, finds it silent.
+func (b *tracked) broken(err error) bool {
+	ctx := b.call.req.Context()
+	if ctx.Err() == nil {
+		return true
+	}
+	if b.seen && errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		return false
+	}
+	return timedOut(ctx, err)
 }
 
 // Close implements io.Closer. A reader that leaves early says nothing of the provider.

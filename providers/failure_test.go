@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kvsteer/kvsteer/internal/dialect"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/kvsteer/kvsteer/internal/dialect"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 )
 

@@ -43,6 +43,12 @@ type Framer interface {
 	Framing() dialect.Framing
 }
 
+// Modeled is a Kind whose codec depends on the model.
+type Modeled interface {
+	// CodecOf returns the codec of a model, by its name at the provider, in place of Codec's.
+	CodecOf(upstream string) dialect.Service
+}
+
 // Listed is a Kind that public lists of prices and limits have a name for.
 type Listed interface {
 	// ListName is that name, "" for none: "openai".

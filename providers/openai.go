@@ -16,8 +16,8 @@ import (
 // elsewhere.
 //
 // A Provider's URL is what OpenAI's SDKs call the base URL, "https://api.together.xyz/v1";
-// to one without a path "/v1" is added, and none at all is OpenAI's own. Its APIs are then
-// chat, completions, responses and embeddings, elsewhere without responses. Credentials
+// to one without a path "/v1" is added, and none at all is OpenAI's own. The APIs at hosts of
+// OpenAI are chat, completions, responses and embeddings, elsewhere without responses. Credentials
 // are sent as Authorization: Bearer.
 type OpenAI struct {
 	// MaxTokensField is the field in which requests that are translated say how long an
@@ -57,7 +57,7 @@ func (o OpenAI) Check(p *Provider) error {
 	default:
 		return errMaxTokensField
 	}
-	if p.URL == "" {
+	if p.URL == "" || isOwn(p.URL, openAIURL) {
 		p.URL = openAIURL
 	}
 	if u, err := url.Parse(p.URL); err == nil && u.Host != "" && strings.Trim(u.Path, "/") == "" {
@@ -67,9 +67,21 @@ func (o OpenAI) Check(p *Provider) error {
 	return nil
 }
 
+// isOwn reports whether a URL is a service's own, however it is spelled.
+func isOwn(given, own string) bool {
+	u, err := url.Parse(given)
+	want, _ := url.Parse(own)
+	if err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != want.Scheme {
+		return false
+	}
+	host, port := strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), u.Port()
+	path := strings.TrimRight(u.Path, "/")
+	return host == want.Host && (port == "" || port == "443") && (path == "" || path == want.Path)
+}
+
 // APIs implements Kind.
 func (OpenAI) APIs(p *Provider) []prompt.API {
-	if p.URL == openAIURL {
+	if u, err := url.Parse(p.URL); err == nil && strings.HasSuffix("."+strings.ToLower(u.Hostname()), ".openai.com") {
 		return []prompt.API{prompt.Chat, prompt.Completions, prompt.Responses, prompt.Embeddings}
 	}
 	return []prompt.API{prompt.Chat, prompt.Completions, prompt.Embeddings}

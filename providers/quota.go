@@ -114,13 +114,13 @@ func get(h http.Header, name string) string {
 }
 
 // count reads a whole number; some services write it with a fraction. What is below 0 is
-// nothing left: OpenAI's token limits can be overdrawn.
+// unknown: some write -1 for that.
 func count(s string) (int64, bool) {
 	n, ok := number(s)
-	if !ok {
+	if !ok || n < 0 {
 		return 0, false
 	}
-	return int64(min(max(n, 0), maxCount)), true
+	return int64(min(n, maxCount)), true
 }
 
 // number reads a number that is finite.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
 )
 
 func header(pairs ...string) http.Header {
@@ -73,10 +75,11 @@ func TestQuotaHeaders(t *testing.T) {
 		"a date that is over": {
 			OpenAI{}, header("retry-after", "Mon, 30 Nov 2026 11:00:20 GMT"), Quota{Told: true},
 		},
-		"nothing":          {OpenAI{}, http.Header{}, Quota{}},
-		"those of another": {OpenAI{}, header("anthropic-ratelimit-requests-remaining", "0"), Quota{}},
-		"overdrawn":        {OpenAI{}, header("x-ratelimit-limit-tokens", "100", "x-ratelimit-remaining-tokens", "-7"), Quota{Tokens: Limit{true, 100, 0, in(unsaidReset)}}},
-		"more than all":    {OpenAI{}, header("x-ratelimit-limit-tokens", "100", "x-ratelimit-remaining-tokens", "700"), Quota{Tokens: Limit{true, 100, 100, in(unsaidReset)}}},
+		"nothing":              {OpenAI{}, http.Header{}, Quota{}},
+		"those of another":     {OpenAI{}, header("anthropic-ratelimit-requests-remaining", "0"), Quota{}},
+		"unknown":              {AzureOpenAI{}, header("x-ratelimit-limit-tokens", "-1", "x-ratelimit-remaining-tokens", "-1", "x-ratelimit-limit-requests", "100", "x-ratelimit-remaining-requests", "-1"), Quota{}},
+		"of an unknown height": {OpenAI{}, header("x-ratelimit-limit-tokens", "-1", "x-ratelimit-remaining-tokens", "7"), Quota{Tokens: Limit{true, 0, 7, in(unsaidReset)}}},
+		"more than all":        {OpenAI{}, header("x-ratelimit-limit-tokens", "100", "x-ratelimit-remaining-tokens", "700"), Quota{Tokens: Limit{true, 100, 100, in(unsaidReset)}}},
 		"no numbers": {OpenAI{}, header(
 			"x-ratelimit-remaining-tokens", "NaN", "x-ratelimit-remaining-requests", "0x10", "retry-after", "inf", "retry-after-ms", "-1",
 		), Quota{}},
@@ -146,7 +149,7 @@ func TestQuotaIsBookedUntilHeadersSay(t *testing.T) {
 	assert.True(t, st.QuotaKnown)
 	assert.InDelta(t, 0.2, st.Remaining, 1e-9, "the requests are what least is left of")
 
-	o.Begin(100, 50).End()
+	used(o.Begin(100, 50)).End()
 	st = o.Standing(clock.now())
 	assert.InDelta(t, 0.1, st.Remaining, 1e-9)
 	assert.Equal(t, int64(750), o.state.quota.Tokens.Remaining)
@@ -159,10 +162,68 @@ func TestQuotaIsBookedUntilHeadersSay(t *testing.T) {
 	send(t, o, Exchange{API: chat, Booking: b}, `{"model":"ours"}`)
 	assert.True(t, o.Standing(clock.now()).Ready, "headers said anew")
 	b.End()
-	o.Begin(0, 0).End()
-	o.Begin(0, 0).End()
+	used(o.Begin(0, 0)).End()
+	used(o.Begin(0, 0)).End()
 	require.False(t, o.Standing(clock.now()).Ready)
 	st = o.Standing(clock.add(30 * time.Second))
 	assert.True(t, st.Ready, "the limit is reset")
 	assert.InDelta(t, 1, st.Remaining, 0)
+}
+
+// used is a booking whose request was sent.
+func used(b *Booking) *Booking {
+	b.used()
+	return b
+}
+
+// What was booked and never sent is given back: it must not make a provider look used up.
+func TestQuotaOfWhatWasNeverSent(t *testing.T) {
+	headers := []string{
+		"Anthropic-Ratelimit-Requests-Limit", "50", "Anthropic-Ratelimit-Requests-Remaining", "49",
+		"Anthropic-Ratelimit-Requests-Reset", "2026-11-30T12:05:00Z",
+		"Anthropic-Ratelimit-Input-Tokens-Limit", "1000", "Anthropic-Ratelimit-Input-Tokens-Remaining", "900",
+	}
+	clock := newClock()
+	svc := serve(t, says(http.StatusOK, messagesAnswer, headers...))
+	o := oneOffer(t, Anthropic{}, svc.URL, clocked(clock))
+	send(t, o, Exchange{API: prompt.Messages}, messagesRequest+`}`)
+	n := svc.count()
+	book := func() *Booking { return o.Begin(10, 10) }
+	for range 60 {
+		b := book() // can't be carried over
+		no := fails(t, o, Exchange{API: chat, Booking: b}, newRequest(t, t.Context(), chat, `{"model":"ours","n":3,"messages":[{"role":"user","content":"x"}]}`))
+		assert.Equal(t, ClassUnsupported, no.Class)
+		b.End()
+		b.End()
+		book().End() // nobody asked for it to be sent
+	}
+	assert.Equal(t, n, svc.count())
+	st := o.Standing(clock.now())
+	assert.True(t, st.Ready)
+	assert.InDelta(t, 0.9, st.Remaining, 1e-9)
+
+	// Those that no connection was made for, too.
+	dead := oneOffer(t, OpenAI{}, "http://127.0.0.1:1", clocked(clock))
+	dead.state.told(&Quota{Requests: Limit{true, 10, 5, clock.now().Add(time.Minute)}})
+	b := dead.Begin(1, 1)
+	assert.Equal(t, ClassConnect, fails(t, dead, Exchange{API: chat, Booking: b}, newRequest(t, t.Context(), chat, `{"model":"ours"}`)).Class)
+	b.End()
+	assert.Equal(t, int64(5), dead.state.quota.Requests.Remaining)
+
+	// Those that were sent count, even if no answer came.
+	svc.will(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	b = book()
+	require.Error(t, fails(t, o, Exchange{API: prompt.Messages, Booking: b}, newRequest(t, t.Context(), prompt.Messages, messagesRequest+`}`)))
+	b.End()
+	assert.Equal(t, int64(48), o.state.quota.Requests.Remaining)
+
+	// What was told meanwhile, or is there anew, doesn't have it.
+	b = book()
+	o.state.told(&Quota{Requests: Limit{true, 50, 30, clock.now().Add(time.Minute)}})
+	b.End()
+	assert.Equal(t, int64(30), o.state.quota.Requests.Remaining)
+	b = book()
+	o.Standing(clock.add(time.Minute))
+	b.End()
+	assert.Equal(t, int64(50), o.state.quota.Requests.Remaining)
 }

@@ -44,6 +44,7 @@ func (t *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, c.lost(err)
 	}
+	c.x.Booking.used()
 	return c.answer(resp)
 }
 
@@ -87,6 +88,7 @@ func (c *call) prepare() (*http.Request, error) {
 	}
 	u, err := c.offer.from.Kind.Endpoint(c.offer.url, &c.target)
 	if err != nil {
+		c.bad(ClassServer, 0, false) // it would be the same with others
 		return nil, c.fail(ClassServer, "", err)
 	}
 	c.query(u)
@@ -280,7 +282,7 @@ func (c *call) authorize(out *http.Request, body []byte) error {
 	secret, err := c.offer.account.credential(ctx)
 	if err == nil {
 		c.secret = secret
-		err = c.offer.from.Kind.Authorize(ctx, out, body, secret)
+		err = c.sign(ctx, out, body)
 	}
 	switch {
 	case err == nil:
@@ -291,6 +293,19 @@ func (c *call) authorize(out *http.Request, body []byte) error {
 		c.refused(sourcePause, secret)
 		return c.fail(ClassAuth, "", err)
 	}
+}
+
+// sign lets the kind put the credential on. One that asks a source of its own has as long as
+// others, and its panic is an error.
+func (c *call) sign(ctx context.Context, out *http.Request, body []byte) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.offer.set.opts.CredentialTimeout)
+	defer cancel()
+	defer func() {
+		if recover() != nil { // what it says may hold a secret
+			err = errPanic
+		}
+	}()
+	return c.offer.from.Kind.Authorize(ctx, out, body, c.secret)
 }
 
 // refused closes the provider for a while, for want of a credential that it takes.
@@ -315,7 +330,10 @@ func (c *call) lost(err error) *Error {
 	if ctx.Err() == nil || class == ClassTimeout {
 		c.bad(class, 0, false)
 	}
-	return c.fail(class, "", err)
+	if c.sent && class != ClassConnect && c.conn.Load() != connAsked {
+		c.x.Booking.used()
+	}
+	return c.fail(class, "", plainly(err))
 }
 
 // timedOut reports whether somebody stopped waiting for the first byte. That a connection

@@ -86,7 +86,7 @@ func TestURLs(t *testing.T) {
 		{OpenAI{}, "https://x.test/", "https://x.test/v1/chat/completions"},
 		{OpenAI{}, "https://api.together.xyz/v1", "https://api.together.xyz/v1/chat/completions"},
 		{OpenAI{}, "https://dbc.test/serving-endpoints/", "https://dbc.test/serving-endpoints/chat/completions"},
-		{OpenAI{}, "https://x.test/a%2Fb?k=v", "https://x.test/a%2Fb/chat/completions?k=v"},
+		{OpenAI{}, "https://x.test/a%2Fb", "https://x.test/a%2Fb/chat/completions"},
 		{Gemini{}, "", "https://generativelanguage.googleapis.com/v1beta/openai/chat/completions"},
 		{AzureOpenAI{}, "https://r.openai.azure.com", "https://r.openai.azure.com/openai/v1/chat/completions"},
 		{AzureOpenAI{}, "https://r.openai.azure.com/openai/v1/", "https://r.openai.azure.com/openai/v1/chat/completions"},
@@ -378,6 +378,7 @@ func TestNothingIsSent(t *testing.T) {
 		"mounted":             {0, "http://g.test/mount/v1/embeddings", "", ClassRequest},
 		"climbs":              {0, "http://g.test/v1/files/../admin", "", ClassRequest},
 		"climbs, escaped":     {0, "http://g.test/v1/files/%2e%2e/admin", "", ClassRequest},
+		"climbs, twice":       {0, "http://g.test/v1/files/%252e%252e/admin", "", ClassRequest},
 		"another API's":       {0, "http://g.test/v1/messages/count_tokens", `{"model":"ours"}`, ClassUnsupported},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -148,9 +148,9 @@ func (s *Set) ForPath(path string) *Offer {
 }
 
 // clean brings a path into the form that the map has: with a slash in front, none behind.
-// One that climbs is nobody's.
+// One that climbs is nobody's; nor is one that may after it was unescaped once more.
 func clean(path string) string {
-	if !strings.HasPrefix(path, "/") || strings.Contains(path, "//") || strings.Contains(path, "/.") {
+	if !strings.HasPrefix(path, "/") || strings.Contains(path, "//") || strings.Contains(path, "/.") || strings.Contains(path, "%25") {
 		return ""
 	}
 	return strings.TrimRight(path, "/")

@@ -16,11 +16,16 @@ type state struct {
 	gate     gate
 	breaker  breaker
 	quota    Quota
+	// ages count how often each limit was told anew or was full again: what was booked
+	// before is not part of it.
+	ages [4]uint32
 	// cool is until when no request is sent, and why; refusals counts those since the last
 	// success that didn't say for how long.
 	cool     time.Time
 	why      string
 	refusals int
+	// denials counts the requests in a row that the account was not allowed (403).
+	denials int
 }
 
 // jitter is 0 to 1.
@@ -33,6 +38,8 @@ const (
 	whyRate    = "cooling down after a rate limit"
 	whyQuota   = "the account's quota is used up"
 	whyLoad    = "cooling down after an overload"
+	whyDenied  = "the provider forbids the gateway this model"
+	whyAsked   = "cooling down, as the provider asked"
 	whyBreaker = "circuit breaker open after failures"
 	whyProbe   = "circuit breaker half-open, its probe is under way"
 	whyNothing = "nothing is left of its rate limit"
@@ -44,6 +51,10 @@ const (
 	maxCool   = time.Minute
 	// quotaCool is how long an account without money is left alone.
 	quotaCool = 10 * time.Minute
+	// deniedInRow requests that were not allowed, with none served between them, close a
+	// model for deniedCool: so short, because clients can bring it about.
+	deniedInRow = 5
+	deniedCool  = 5 * time.Second
 )
 
 func newState(m *Model, most int) *state {
@@ -83,12 +94,15 @@ func (q *Quota) limits() [4]*Limit {
 
 // left fills in what is left of the quota, and returns how long there is nothing.
 func (s *state) left(now time.Time, st *Standing) (wait time.Duration) {
-	for _, l := range s.quota.limits() {
+	for i, l := range s.quota.limits() {
 		if !l.Known {
 			continue
 		}
 		if !now.Before(l.Reset) {
 			// All of it is there again. Of a limit of unknown height nothing is known then.
+			if l.Remaining != l.Limit {
+				s.ages[i]++
+			}
 			l.Remaining, l.Known = l.Limit, l.Limit > 0
 		}
 		if !l.Known {
@@ -112,11 +126,17 @@ func (s *state) begin(b *Booking) {
 	s.inFlight++
 	s.waiting++
 	s.breaker.begin(b)
-	for i, n := range [4]int64{1, int64(b.prompt) + int64(b.output), int64(b.prompt), int64(b.output)} {
+	b.ages = s.ages
+	for i, n := range b.takes() {
 		if l := s.quota.limits()[i]; l.Known {
 			l.Remaining -= n
 		}
 	}
+}
+
+// takes is what a booking takes of each limit.
+func (b *Booking) takes() [4]int64 {
+	return [4]int64{1, int64(b.prompt) + int64(b.output), int64(b.prompt), int64(b.output)}
 }
 
 // told takes in what an answer's headers say of the quota.
@@ -127,6 +147,7 @@ func (s *state) told(q *Quota) {
 	for i, l := range q.limits() {
 		if l.Known {
 			*now[i] = *l
+			s.ages[i]++
 		}
 	}
 }
@@ -149,6 +170,7 @@ func (s *state) taken() {
 func (s *state) good(b *Booking, now time.Time) *change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.denials = 0
 	again := s.breaker.good(b, now)
 	// What was sent before the service refused others says nothing of what it does now.
 	if s.why != "" && !now.Before(s.cool) && (b == nil || !b.begun.Before(s.cool)) {
@@ -176,22 +198,32 @@ func (s *state) bad(b *Booking, c Class, wait time.Duration, told bool, now time
 	case ClassQuota:
 		return s.pause(whyQuota, quotaCool, true, true, now)
 	case ClassOverloaded:
-		if told {
-			d, ch := s.pause(whyLoad, wait, true, true, now)
-			s.breaker.bad(b, now, jitter())
-			return d, ch
-		}
-		fallthrough
+		return s.failed(b, whyLoad, wait, told, now)
 	case ClassConnect, ClassTimeout, ClassServer:
-		if !s.breaker.bad(b, now, jitter()) {
+		return s.failed(b, whyAsked, wait, told, now)
+	case ClassAuth: // a request that the account is not allowed
+		if s.denials++; s.denials < deniedInRow {
 			return 0, nil
 		}
-		d := s.breaker.until.Sub(now)
-		return d, &change{breaker: BreakerOpen, reason: whyBreaker, wait: d}
+		s.denials = 0
+		return s.pause(whyDenied, deniedCool, true, true, now)
 	default: // the request's own fault: the service works
 		s.breaker.good(b, now)
 		return 0, nil
 	}
+}
+
+// failed counts a failure for the breaker, and does what the service asked for.
+func (s *state) failed(b *Booking, why string, wait time.Duration, told bool, now time.Time) (d time.Duration, ch *change) {
+	opened := s.breaker.bad(b, now, jitter())
+	if told {
+		d, ch = s.pause(why, wait, true, true, now)
+	}
+	if opened {
+		d = max(d, s.breaker.until.Sub(now))
+		ch = &change{breaker: BreakerOpen, reason: whyBreaker, wait: d}
+	}
+	return d, ch
 }
 
 // pause lets no request through for a while. news is whether this refusal is the first of
@@ -224,9 +256,16 @@ func (s *state) firstToken() {
 	s.waiting--
 }
 
-func (s *state) end(b *Booking, waits bool) {
+func (s *state) end(b *Booking, waits, sent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !sent {
+		for i, n := range b.takes() {
+			if l := s.quota.limits()[i]; l.Known && s.ages[i] == b.ages[i] {
+				l.Remaining += n
+			}
+		}
+	}
 	s.inFlight--
 	if waits {
 		s.waiting--

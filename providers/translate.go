@@ -38,7 +38,7 @@ func (c *call) translate(out *http.Response, streams bool) error {
 	whole, err := io.ReadAll(io.LimitReader(out.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return c.fail(ClassServer, "", err)
+		return c.fail(ClassServer, "", plainly(err))
 	case len(whole) > maxAnswer:
 		return c.fail(ClassServer, "", errAnswerLong)
 	default:

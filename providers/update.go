@@ -136,6 +136,9 @@ func (u *update) offer(p *Provider, m *Model, base *url.URL, a *account) *Offer 
 	}
 	o.apis = taken(o.apis, m.APIs)
 	o.codec, o.target = p.Kind.Codec()
+	if k, ok := p.Kind.(Modeled); ok {
+		o.codec = k.CodecOf(m.Upstream)
+	}
 	if m.APIs != nil && !slices.Contains(m.APIs, prompt.Chat) && !slices.Contains(m.APIs, prompt.Messages) &&
 		!slices.Contains(m.APIs, prompt.Responses) {
 		o.codec = nil // no model for conversations
