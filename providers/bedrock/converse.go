@@ -9,6 +9,8 @@ const converseName = "converse"
 type converse struct {
 	// family is whose models these are, if their ids don't say it.
 	family string
+	// s3 are the prefixes below which clients may name objects.
+	s3 []string
 }
 
 var _ dialect.Service = converse{}

@@ -7,7 +7,7 @@ import (
 )
 
 // DecodeAnswer reads the answer of Converse. It has neither id nor model nor time.
-func (converse) DecodeAnswer(body []byte) (*dialect.Answer, error) {
+func (c converse) DecodeAnswer(body []byte) (*dialect.Answer, error) {
 	var in wireAnswer
 	if err := json.Unmarshal(body, &in); err != nil {
 		return nil, &dialect.BodyError{Reason: "is no answer of Converse"}
@@ -15,7 +15,7 @@ func (converse) DecodeAnswer(body []byte) (*dialect.Answer, error) {
 	if in.Output.Message == nil {
 		return nil, &dialect.BodyError{Field: "output.message", Reason: "is missing"}
 	}
-	a := &dialect.Answer{Stop: stopOf(in.StopReason), Usage: usageOf(in.Usage)}
+	a := &dialect.Answer{Stop: stopOf(in.StopReason), Usage: c.usageOf(in.Usage)}
 	for i := range in.Output.Message.Content {
 		a.Parts = appendParts(a.Parts, &in.Output.Message.Content[i])
 	}
@@ -71,9 +71,10 @@ func stopOf(reason string) dialect.Stop {
 	}
 }
 
-// usageOf makes the normal form. Whether inputTokens has what the cache served is told by
-// the total: it has not for Claude.
-func usageOf(u *wireUsage) dialect.Usage {
+// usageOf makes the normal form. inputTokens is what no cache had part in, as AWS documents
+// it; but the models of OpenAI count everything there, at least in streams. The total tells
+// nothing: it is the sum of all four, whatever they have in common.
+func (c converse) usageOf(u *wireUsage) dialect.Usage {
 	if u == nil || u.Input == nil {
 		return dialect.Usage{}
 	}
@@ -88,9 +89,9 @@ func usageOf(u *wireUsage) dialect.Usage {
 	if u.CacheWrite != nil {
 		out.CacheWrite = *u.CacheWrite
 	}
-	within := u.Total == *u.Input+u.Output && *u.Input >= out.CacheRead+out.CacheWrite
-	if !within {
-		out.Input += out.CacheRead + out.CacheWrite
+	cached := out.CacheRead + out.CacheWrite
+	if familyOf("", c.family) != openai || out.Input < cached {
+		out.Input += cached
 	}
 	return out
 }

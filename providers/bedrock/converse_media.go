@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"hash/fnv"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -109,8 +110,9 @@ func (w *writer) document(field string, p *dialect.Part) *wireMedia {
 	return m
 }
 
-// media is a block with content of its own, or in S3. Other URLs the service doesn't fetch,
-// and a gateway that did would be a way into its network.
+// media is a block with content of its own, or in S3 where Options allow it: the service
+// reads there as the gateway, not as the client. Other URLs the service doesn't fetch, and
+// a gateway that did would be a way into its network.
 func (w *writer) media(field string, p *dialect.Part, format func(media string) string, reason string) *wireMedia {
 	kind, _, _ := strings.Cut(strings.ToLower(p.Media.Type), ";")
 	kind = strings.TrimSpace(kind)
@@ -127,15 +129,33 @@ func (w *writer) media(field string, p *dialect.Part, format func(media string) 
 			w.refuse(field, "the content must be base64")
 		}
 		m.Source.Bytes = p.Media.Data
-	case strings.HasPrefix(p.Media.URL, "s3://"):
+	case w.mayRead(p.Media.URL):
 		m.Source.S3 = &wireS3{URI: p.Media.URL}
 	default:
-		w.refuse(field, "the service doesn't fetch URLs but s3; send the content itself")
+		w.refuse(field, "nothing is fetched from URLs; send the content itself")
 	}
 	if m.Format == "" {
 		w.refuse(field, reason)
 	}
 	return m
+}
+
+// mayRead reports whether clients may have the service read an object of S3. Keys with
+// segments that some reader might take for a way up are nobody's.
+func (w *writer) mayRead(url string) bool {
+	for segment := range strings.SplitSeq(url, "/") {
+		if segment == "." || segment == ".." {
+			return false
+		}
+	}
+	return slices.ContainsFunc(w.s3, func(prefix string) bool { return strings.HasPrefix(url, prefix) })
+}
+
+// badPrefix reports whether a prefix is not that of a bucket or of a folder in one. One that
+// ends within a name would be that of a neighbour, too.
+func badPrefix(prefix string) bool {
+	rest, ok := strings.CutPrefix(prefix, "s3://")
+	return !ok || strings.HasPrefix(rest, "/") || !strings.HasSuffix(rest, "/")
 }
 
 // documentName is a name in the letters that the service takes, and each once: letters,

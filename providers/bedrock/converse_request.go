@@ -11,7 +11,7 @@ import (
 
 // EncodeRequest writes the body of Converse or ConverseStream: which one is in the path.
 func (c converse) EncodeRequest(r *dialect.Request, o *dialect.RequestOptions, note func(dialect.Warning)) ([]byte, error) {
-	w := &writer{r: r, note: note, family: familyOf(r.Model, c.family)}
+	w := &writer{r: r, note: note, family: familyOf(r.Model, c.family), s3: c.s3}
 	w.conversation()
 	w.tools()
 	w.format()
@@ -35,6 +35,7 @@ type writer struct {
 	r      *dialect.Request
 	note   func(dialect.Warning)
 	family family
+	s3     []string // prefixes that clients may name objects below
 	out    wireRequest
 	err    error
 	noted  map[string]bool

@@ -9,7 +9,7 @@ import (
 )
 
 // NewStreamDecoder reads the events of ConverseStream.
-func (converse) NewStreamDecoder() dialect.StreamDecoder { return &streamDecoder{} }
+func (c converse) NewStreamDecoder() dialect.StreamDecoder { return &streamDecoder{codec: c} }
 
 var (
 	_ dialect.StreamDecoder = (*streamDecoder)(nil)
@@ -17,6 +17,7 @@ var (
 )
 
 type streamDecoder struct {
+	codec           converse
 	begun, finished bool
 	// open is the block that is open, at index.
 	open  bool
@@ -71,7 +72,7 @@ func (d *streamDecoder) metadata(ev jsonscan.Value, emit func(*dialect.Event)) {
 	if raw := ev.Get("usage"); raw.Exists() {
 		_ = json.Unmarshal(raw.Raw(), &u) // of an odd form: not known
 	}
-	if u := usageOf(u); u.Known {
+	if u := d.codec.usageOf(u); u.Known {
 		emit(&dialect.Event{Kind: dialect.Tally, Usage: u})
 	}
 	if d.finished {

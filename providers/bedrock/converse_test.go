@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvsteer/kvsteer/internal/dialect"
+	"github.com/kvsteer/kvsteer/providers"
 )
 
 const (
@@ -149,17 +150,49 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
+// The service reads S3 as the gateway, so what a client names there is refused but below
+// what the operator lists.
 func TestMediaInS3(t *testing.T) {
-	r := &dialect.Request{Model: nova, Messages: []dialect.Message{{Role: dialect.User, Parts: []dialect.Part{
-		{Kind: dialect.Image, Media: dialect.Media{URL: "s3://bucket/a.JPG"}},
-		{Kind: dialect.Document, Name: "b", Media: dialect.Media{Type: "application/pdf", URL: "s3://bucket/b"}},
-	}}}}
-	body, err := converse{}.EncodeRequest(r, nil, func(dialect.Warning) {})
-	require.NoError(t, err)
-	assert.JSONEq(t, `{"messages":[{"role":"user","content":[
-		{"image":{"format":"jpeg","source":{"s3Location":{"uri":"s3://bucket/a.JPG"}}}},
-		{"document":{"format":"pdf","name":"b","source":{"s3Location":{"uri":"s3://bucket/b"}}}},
-		{"text":"."}]}]}`, string(body))
+	k := New(Options{Region: "r-1", Credentials: StaticKeys("a", "b", ""), S3: []string{"s3://public/", "s3://shared/img/"}})
+	require.NoError(t, k.Check(&providers.Provider{}))
+	listed := k.CodecOf(nova)
+	plain, _ := New(Options{Region: "r-1"}).Codec()
+	for url, allowed := range map[string]bool{
+		"s3://public/a.JPG": true, "s3://shared/img/x/b.jpg": true,
+		"s3://shared/b.jpg": false, "s3://shared/img.jpg": false, "s3://publicity/a.jpg": false, "s3://tenant-a/secret.jpg": false,
+		"s3://public/../tenant-a/secret.jpg": false, "s3://shared/img/./../b.jpg": false, "S3://public/a.jpg": false,
+		"https://x.test/a.jpg": false, "file:///a.jpg": false,
+	} {
+		for _, kind := range []dialect.PartKind{dialect.Image, dialect.Document, dialect.Audio} {
+			media := map[dialect.PartKind]string{dialect.Image: "image/jpeg", dialect.Document: "text/plain", dialect.Audio: "audio/wav"}[kind]
+			p := dialect.Part{Kind: kind, Media: dialect.Media{Type: media, URL: url}}
+			for _, parts := range [][]dialect.Part{{p}, {{Kind: dialect.ToolResult, ID: "t", Parts: []dialect.Part{p}}}} {
+				if parts[0].Kind == dialect.ToolResult && kind == dialect.Audio {
+					continue
+				}
+				r := &dialect.Request{Model: nova, Tools: []dialect.Tool{{Name: "f"}}, Messages: []dialect.Message{
+					{Role: dialect.User, Parts: []dialect.Part{{Kind: dialect.Text, Text: "a"}}},
+					{Role: dialect.Assistant, Parts: []dialect.Part{{Kind: dialect.ToolCall, ID: "t", Name: "f"}}},
+					{Role: dialect.User, Parts: parts},
+				}}
+				_, err := plain.EncodeRequest(r, nil, func(dialect.Warning) {})
+				var u *dialect.UnsupportedError
+				require.ErrorAs(t, err, &u, url)
+				assert.NotContains(t, err.Error(), url)
+				body, err := listed.EncodeRequest(r, nil, func(dialect.Warning) {})
+				if !allowed {
+					require.ErrorAs(t, err, &u, url)
+					continue
+				}
+				require.NoError(t, err, url)
+				assert.Contains(t, string(body), `"source":{"s3Location":{"uri":"`+url+`"}}`)
+			}
+		}
+	}
+	for _, prefix := range []string{"", "/", "s3://", "s3:///", "s3://bucket", "s3://bucket/a", "https://x.test/"} {
+		k := New(Options{Region: "r-1", Credentials: StaticKeys("a", "b", ""), S3: []string{prefix}})
+		require.ErrorContains(t, k.Check(&providers.Provider{}), "Options.S3", prefix)
+	}
 }
 
 func TestFamily(t *testing.T) {
@@ -175,18 +208,37 @@ func TestFamily(t *testing.T) {
 	assert.Equal(t, anthropic, familyOf("arn:x/abc", "Anthropic"))
 }
 
+// What a cache served, and what it took in, is not among inputTokens, whatever the total says;
+// but with models of OpenAI, whose numbers these are.
 func TestUsage(t *testing.T) {
-	for in, want := range map[string]dialect.Usage{
-		`null`: {},
-		`{}`:   {},
-		`{"inputTokens":5,"outputTokens":2,"totalTokens":7}`:                                                     {Known: true, Input: 5, Output: 2},
-		`{"inputTokens":5,"outputTokens":2,"totalTokens":11,"cacheReadInputTokens":3,"cacheWriteInputTokens":1}`: {Known: true, Input: 9, CacheRead: 3, CacheWrite: 1, CachedKnown: true, Output: 2},
-		`{"inputTokens":5,"outputTokens":2,"totalTokens":7,"cacheReadInputTokens":3}`:                            {Known: true, Input: 5, CacheRead: 3, CachedKnown: true, Output: 2},
-		`{"inputTokens":5,"outputTokens":2,"totalTokens":7,"cacheReadInputTokens":0,"cacheWriteInputTokens":0}`:  {Known: true, Input: 5, CachedKnown: true, Output: 2},
+	for _, c := range []struct {
+		model, in string
+		want      dialect.Usage
+	}{
+		{claude, `null`, dialect.Usage{}},
+		{claude, `{}`, dialect.Usage{}},
+		{claude, `{"inputTokens":5,"outputTokens":2,"totalTokens":7}`, dialect.Usage{Known: true, Input: 5, Output: 2}},
+		{claude, `{"inputTokens":5,"outputTokens":2,"totalTokens":11,"cacheReadInputTokens":3,"cacheWriteInputTokens":1}`, dialect.Usage{Known: true, Input: 9, CacheRead: 3, CacheWrite: 1, CachedKnown: true, Output: 2}},
+		{claude, `{"inputTokens":5,"outputTokens":2,"totalTokens":7,"cacheReadInputTokens":3}`, dialect.Usage{Known: true, Input: 8, CacheRead: 3, CachedKnown: true, Output: 2}},
+		{nova, `{"inputTokens":723,"outputTokens":2,"totalTokens":725,"cacheWriteInputTokens":2459}`, dialect.Usage{Known: true, Input: 3182, CacheWrite: 2459, CachedKnown: true, Output: 2}},
+		{"arn:aws:bedrock:r:1:application-inference-profile/x", `{"inputTokens":5,"outputTokens":2,"totalTokens":7,"cacheReadInputTokens":3}`, dialect.Usage{Known: true, Input: 8, CacheRead: 3, CachedKnown: true, Output: 2}},
+		{claude, `{"inputTokens":5,"outputTokens":2,"totalTokens":7,"cacheReadInputTokens":0,"cacheWriteInputTokens":0}`, dialect.Usage{Known: true, Input: 5, CachedKnown: true, Output: 2}},
+		{"openai.gpt-5.6", `{"inputTokens":4995,"outputTokens":19,"totalTokens":10007,"cacheWriteInputTokens":4993}`, dialect.Usage{Known: true, Input: 4995, CacheWrite: 4993, CachedKnown: true, Output: 19}},
+		{"openai.gpt-5.6", `{"inputTokens":2,"outputTokens":19,"totalTokens":5014,"cacheWriteInputTokens":4993}`, dialect.Usage{Known: true, Input: 4995, CacheWrite: 4993, CachedKnown: true, Output: 19}},
 	} {
-		var u *wireUsage
-		require.NoError(t, json.Unmarshal([]byte(in), &u))
-		assert.Equal(t, want, usageOf(u), in)
+		codec := New(Options{}).CodecOf(c.model)
+		a, err := codec.DecodeAnswer([]byte(`{"output":{"message":{}},"usage":` + c.in + `}`))
+		require.NoError(t, err)
+		assert.Equal(t, c.want, a.Usage, c.in)
+		var streamed dialect.Usage
+		if c.in != `null` {
+			require.NoError(t, codec.NewStreamDecoder().Decode("metadata", []byte(`{"usage":`+c.in+`}`), func(ev *dialect.Event) {
+				if ev.Usage.Known {
+					streamed = ev.Usage
+				}
+			}))
+		}
+		assert.Equal(t, c.want, streamed, c.in)
 	}
 }
 
@@ -229,6 +281,15 @@ func TestFailureNames(t *testing.T) {
 		h.Set("X-Amzn-Errortype", c.header)
 		assert.Equal(t, &dialect.Failure{Kind: dialect.FailRate, Status: 400, Type: "ThrottlingException", Message: "m"},
 			converse{}.DecodeFailure(400, h, []byte(c.body)), c.body)
+	}
+	// All of them are a 403, and clients can bring about the last one only.
+	for name, dead := range map[string]bool{
+		"UnrecognizedClientException": true, "InvalidSignatureException": true, "ExpiredTokenException": true,
+		"InvalidClientTokenId": true, "MissingAuthenticationTokenException": true, "AccessDeniedException": false,
+	} {
+		f := converse{}.DecodeFailure(http.StatusForbidden, http.Header{"X-Amzn-Errortype": {name}}, []byte(`{"message":"m"}`))
+		assert.Equal(t, dialect.FailAuth, f.Kind, name)
+		assert.Equal(t, dead, f.Credential, name)
 	}
 	f := converse{}.DecodeFailure(http.StatusServiceUnavailable, http.Header{}, []byte("<html>"))
 	assert.Equal(t, dialect.FailOverloaded, f.Kind)

@@ -18,10 +18,11 @@
 //
 // # What Converse has nothing for
 //
-// Refused, so that another candidate can serve the request: images and documents at URLs
-// other than s3, any JSON object as the answer's form without a schema, tool_choice none
-// in a conversation with tool calls, calls of one tool at a time but with Claude, log
-// probabilities. Listed as warnings: what leaves little different, such as a seed.
+// Refused, so that another candidate can serve the request: images and documents at URLs (but
+// those of S3 that Options allow; the service reads them as the gateway), any JSON object as
+// the answer's form without a schema, tool_choice none in a conversation with tool calls,
+// calls of one tool at a time but with Claude, log probabilities. Listed as warnings: what
+// leaves little different, such as a seed.
 // Guardrails are not configured by requests; they belong to the account. Citations in
 // answers are left out, their texts stay.
 //

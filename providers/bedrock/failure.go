@@ -36,7 +36,7 @@ func (converse) DecodeFailure(status int, h http.Header, body []byte) *dialect.F
 	if f.Message == "" {
 		f.Message = in.Message2
 	}
-	f.Kind = kindOf(name, f.Message)
+	f.Kind, f.Credential = kindOf(name, f.Message), aboutCredential(name)
 	if f.Kind == dialect.FailUnknown {
 		f.Kind = kindOfStatus(status)
 	}
@@ -57,13 +57,31 @@ func streamFailure(name string, data []byte) *dialect.Failure {
 	if f.Kind = kindOf(name, f.Message); f.Kind == dialect.FailUnknown {
 		f.Kind = dialect.FailServer
 	}
+	f.Credential = aboutCredential(name)
 	return f
+}
+
+// plainName is an exception's name without what AWS's services end it with, in small letters.
+func plainName(name string) string {
+	return strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(name, "Exception"), "Error"))
+}
+
+// aboutCredential reports whether an exception says that the credential itself is no good:
+// mostly with a status of 403, as what it may not do has.
+func aboutCredential(name string) bool {
+	switch plainName(name) {
+	case "unrecognizedclient", "invalidsignature", "signaturedoesnotmatch", "expiredtoken", "expired", "invalidclienttokenid",
+		"missingauthenticationtoken", "missingauthentication", "incompletesignature":
+		return true
+	default:
+		return false
+	}
 }
 
 // kindOf classes an exception by its name, which streams spell with a small first letter.
 func kindOf(name, message string) dialect.FailureKind {
 	message = strings.ToLower(message)
-	switch strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(name, "Exception"), "Error")) {
+	switch plainName(name) {
 	case "throttling", "toomanyrequests":
 		if strings.Contains(message, "per day") { // a daily quota: no use to come back soon
 			return dialect.FailQuota

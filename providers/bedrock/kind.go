@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,13 +24,19 @@ type Options struct {
 	// then have it: "https://bedrock-runtime.us-east-1.amazonaws.com".
 	Region string
 	// Credentials sign requests. They are asked for each request, so they should keep what
-	// they got, as those of the SDK's config do, or an aws.CredentialsCache. Nil: the
+	// they got, as those of the SDK's config do, or an aws.CredentialsCache. They have the
+	// CredentialTimeout of providers.Options, and must heed their context. Nil: the
 	// Provider's Credentials are an API key of Bedrock.
 	Credentials aws.CredentialsProvider
 	// Family is whose models these are, where their ids don't say it, as ARNs of
 	// application inference profiles don't: "anthropic", "amazon" and so on, as ids of
 	// models begin. It decides on how the fields beyond Converse's own are sent.
 	Family string
+	// S3 are prefixes below which any client may name images and documents, such as
+	// "s3://bucket/" or "s3://bucket/public/", each ending in a slash. Bedrock reads them with
+	// the gateway's identity, whoever the client is: list only what every client may see. Nil
+	// refuses all URLs of S3.
+	S3 []string
 	// Now tells the time that requests are signed with; nil is time.Now.
 	Now func() time.Time
 }
@@ -45,8 +52,10 @@ type Kind struct {
 }
 
 var (
-	_ providers.Kind   = (*Kind)(nil)
-	_ providers.Framer = (*Kind)(nil)
+	_ providers.Kind    = (*Kind)(nil)
+	_ providers.Framer  = (*Kind)(nil)
+	_ providers.Listed  = (*Kind)(nil)
+	_ providers.Modeled = (*Kind)(nil)
 )
 
 // New returns the kind.
@@ -54,6 +63,7 @@ func New(o Options) *Kind {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	o.S3 = slices.Clone(o.S3)
 	return &Kind{o: o, signer: v4.NewSigner()}
 }
 
@@ -61,7 +71,8 @@ func New(o Options) *Kind {
 //
 //	file.Options{Kinds: map[string]file.Factory{"Bedrock": bedrock.Factory(bedrock.Options{Credentials: cfg.Credentials})}}
 //
-// Options there are region and family, and count more than o's.
+// Options there are region and family, and count more than o's; what clients may read in S3
+// is the program's to say.
 func Factory(o Options) func(options map[string]string) (providers.Kind, error) {
 	return func(options map[string]string) (providers.Kind, error) {
 		o := o
@@ -119,6 +130,10 @@ func (k *Kind) Check(p *providers.Provider) error {
 		return errors.New("there are two credentials: Options.Credentials, and the Provider's; a request carries one")
 	case len(p.Paths) > 0:
 		return errors.New("there are Paths: Bedrock serves models only")
+	case len(p.APIs) > 0:
+		return errors.New("there are APIs: Bedrock takes none as it is, all is translated; remove them")
+	case slices.ContainsFunc(k.o.S3, badPrefix):
+		return errors.New(`Options.S3 has a prefix that is not of the form "s3://bucket/" or "s3://bucket/folder/", with the slash at its end`)
 	default:
 		return nil
 	}
@@ -141,8 +156,18 @@ func (k *Kind) region(host string) string {
 // APIs are none: everything is translated.
 func (k *Kind) APIs(*providers.Provider) []prompt.API { return nil }
 
+// ListName is that of Bedrock in public lists of prices.
+func (k *Kind) ListName(*providers.Provider) string { return "bedrock" }
+
+// CodecOf returns Converse as a model has it.
+func (k *Kind) CodecOf(upstream string) dialect.Service {
+	return converse{family: string(familyOf(upstream, k.o.Family)), s3: k.o.S3}
+}
+
 // Codec returns Converse, which is none of the APIs that clients speak.
-func (k *Kind) Codec() (dialect.Service, prompt.API) { return converse{family: k.o.Family}, 0 }
+func (k *Kind) Codec() (dialect.Service, prompt.API) {
+	return converse{family: k.o.Family, s3: k.o.S3}, 0
+}
 
 // Endpoint is /model/ID/converse, or converse-stream.
 func (k *Kind) Endpoint(base *url.URL, t *providers.Target) (*url.URL, error) {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/stretchr/testify/assert"
@@ -23,8 +24,13 @@ const haiku = "eu.anthropic.claude-haiku-4-5-20251001-v1:0"
 func offerAt(t *testing.T, p providers.Provider, upstream string) *providers.Offer {
 	t.Helper()
 	p.Name = "bedrock"
+	return offerWith(t, p, upstream, providers.Options{})
+}
+
+func offerWith(t *testing.T, p providers.Provider, upstream string, o providers.Options) *providers.Offer {
+	t.Helper()
 	p.Models = []providers.Model{{Name: "m", Upstream: upstream}}
-	set, err := providers.New([]providers.Provider{p}, providers.Options{})
+	set, err := providers.New([]providers.Provider{p}, o)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, set.Close()) })
 	offers := set.Offers("m")
@@ -247,12 +253,18 @@ func TestCredentialsFail(t *testing.T) {
 	for _, source := range []aws.CredentialsProviderFunc{
 		func(context.Context) (aws.Credentials, error) { return aws.Credentials{}, io.ErrUnexpectedEOF },
 		func(context.Context) (aws.Credentials, error) { return aws.Credentials{}, nil },
+		func(context.Context) (aws.Credentials, error) { panic("secret") },
+		func(ctx context.Context) (aws.Credentials, error) { <-ctx.Done(); return aws.Credentials{}, ctx.Err() },
 	} {
 		p := providers.Provider{URL: s.URL(), Kind: New(Options{Region: "r-1", Credentials: source})}
-		got := ask(t, offerAt(t, p, haiku), prompt.Chat, `{"model":"asked","messages":[{"role":"user","content":"a"}]}`)
+		p.Name = "bedrock"
+		offer := offerWith(t, p, haiku, providers.Options{CredentialTimeout: 10 * time.Millisecond})
+		got := ask(t, offer, prompt.Chat, `{"model":"asked","messages":[{"role":"user","content":"a"}]}`)
 		var failed *providers.Error
 		require.ErrorAs(t, got.err, &failed)
+		assert.False(t, offer.Standing(time.Now()).Ready, "it is left alone for a moment")
 		assert.Equal(t, providers.ClassAuth, failed.Class)
+		assert.NotContains(t, failed.Error(), "secret")
 	}
 	assert.Empty(t, s.Requests(), "nothing was sent")
 }
@@ -274,6 +286,7 @@ func TestCheck(t *testing.T) {
 		"no region in URL": {Options{Credentials: keys}, providers.Provider{URL: "https://proxy.example"}, "", "region is missing"},
 		"no credentials":   {Options{Region: "us-east-1"}, providers.Provider{}, "", "credentials are missing"},
 		"both":             {Options{Region: "us-east-1", Credentials: keys}, providers.Provider{Credentials: providers.Static("k")}, "", "two credentials"},
+		"APIs":             {Options{Region: "us-east-1", Credentials: keys}, providers.Provider{APIs: []prompt.API{prompt.Chat}}, "", "APIs"},
 		"paths":            {Options{Region: "us-east-1", Credentials: keys}, providers.Provider{Paths: []string{"/v1/files"}}, "", "Paths"},
 	} {
 		p := c.p

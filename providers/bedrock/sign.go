@@ -32,7 +32,7 @@ func (k *Kind) Authorize(ctx context.Context, r *http.Request, body []byte, c pr
 	if body == nil {
 		return errors.New("bedrock: a request is signed over its whole body, which must be held in memory")
 	}
-	keys, err := k.o.Credentials.Retrieve(ctx)
+	keys, err := k.o.Credentials.Retrieve(ctx) // ctx ends in time, and a panic is caught by who calls
 	if err != nil {
 		return fmt.Errorf("bedrock: get credentials: %w", err)
 	}
