@@ -29,7 +29,8 @@ type account struct {
 	// says that a worker has been sent the request, begun that it has begun to answer.
 	chunks      int
 	sent, begun bool
-	left        bool // its sender has gone away
+	left        bool // its sender has gone away: who pays goes by it
+	departed    bool // it has, while the answer was read
 }
 
 // admit reserves what the request is expected to use.

@@ -316,6 +316,8 @@ func (a *Answer) finish(err error) {
 		err = errInAnswer
 	case whole || a.complete:
 		err = a.cause
+	case departure(err), errors.Is(err, errClientGone):
+		a.sel.departs()
 	default:
 	}
 	a.sel.streamed(a.reader.ContentChunks(), a.kind)

@@ -98,6 +98,7 @@ func (b *attemptBody) Read(p []byte) (int, error) {
 		err = because(b.ctx, err)
 		if left := departed(b.client); left != nil {
 			err = left
+			b.sel.departs()
 		}
 		blame(b.client, b.member, err)
 	case !b.failure && b.member != nil:

@@ -94,6 +94,10 @@ type Outcome struct {
 	Cost int64
 	// Err is the reason of an abort, nil for a request that was done.
 	Err error
+	// Left is set when the request's sender went away, or its own deadline passed, before it
+	// was answered: Err is then no failure of whoever served. A deadline of somebody else,
+	// as errors of dials have one, does not set it.
+	Left bool
 	// Reaped is set when the router released a forgotten Selection.
 	Reaped bool
 }

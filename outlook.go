@@ -36,10 +36,7 @@ func (r *Router) Outlook() []Outlook {
 		home, q := r.residency.of(m.ID()), steer.Prompt{Model: baseModel(m), Tokens: 1}
 		for rank := range m.Ranks() {
 			standing := r.index.Standing(home.owner(rank))
-			trust := standing.Trust
-			if home != nil && home.silence.silent.Load() {
-				trust = min(trust, kvcache.Approximate)
-			}
+			trust := home.trusted(standing.Trust)
 			out = append(out, Outlook{
 				Worker: m.Name(), Instance: m.ID(), Rank: rank,
 				Trust: trust, TrustReason: home.degraded(trust, standing.Reason),
@@ -91,17 +88,20 @@ type HotPrefix struct {
 	// BlockSize is that of the first worker that holds any of it, in tokens; 0 if nobody
 	// does.
 	BlockSize int
-	// Lookups are those that found it lately: one of a minute ago counts for half.
+	// Lookups are the requests to workers whose prompts began with it lately: one of a
+	// minute ago counts for half.
 	Lookups float64
 	// Holders are the ranks that hold any of it.
 	Holders []PrefixHolder
 }
 
-// PrefixHolder is a rank that holds Blocks of a prefix, from its start on.
+// PrefixHolder is a rank that holds Blocks of a prefix, from its start on. Of these the
+// first Confirmed are known from its engine's events; the others are expected.
 type PrefixHolder struct {
 	Worker, Instance string
 	Rank             int
 	Blocks           int
+	Confirmed        int
 }
 
 // HotPrefixes returns up to n prefixes that prompts have had in common lately, those that
@@ -129,7 +129,8 @@ func (r *Router) HotPrefixes(n int) []HotPrefix {
 				p.BlockSize = r.blockSize(owners[i], at.member)
 			}
 			p.Holders = append(p.Holders, PrefixHolder{
-				Worker: who[i].member.Name(), Instance: who[i].member.ID(), Rank: who[i].rank, Blocks: int(h.Hits[i].Blocks),
+				Worker: who[i].member.Name(), Instance: who[i].member.ID(), Rank: who[i].rank,
+				Blocks: int(h.Hits[i].Blocks), Confirmed: int(h.Hits[i].Confirmed),
 			})
 		}
 		out = append(out, p)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/internal/abroad"
 	"github.com/kvsteer/kvsteer/internal/steer"
 	"github.com/kvsteer/kvsteer/policy"
 	"github.com/kvsteer/kvsteer/providers"
@@ -207,7 +208,12 @@ func targetAt(o *providers.Offer, model string) Target {
 }
 
 func via(o *providers.Offer, x providers.Exchange) func(http.RoundTripper) http.RoundTripper {
-	return func(base http.RoundTripper) http.RoundTripper { return o.RoundTripper(base, x) }
+	return func(base http.RoundTripper) http.RoundTripper {
+		if base != nil { // else the Set's own sends
+			base = abroad.Transport(base)
+		}
+		return o.RoundTripper(base, x)
+	}
 }
 
 // loses notes what of the request its provider does not see.

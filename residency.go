@@ -70,6 +70,14 @@ func (h *residence) owner(rank int) kvcache.Owner {
 	return h.owners[rank]
 }
 
+// trusted is what a rank is trusted as of which the index says t.
+func (h *residence) trusted(t kvcache.Trust) kvcache.Trust {
+	if h != nil && h.silence.silent.Load() {
+		t = min(t, kvcache.Approximate)
+	}
+	return t
+}
+
 // degraded says why the cache state of the worker, trusted as t says, is less than
 // exact; "" where it isn't. doubt is the index's own reason. It is asked for each
 // candidate of each decision and must not allocate.

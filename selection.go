@@ -304,6 +304,14 @@ func (s *Selection) Abort(reason error) {
 // leave ends a request whose sender has gone away, for whatever reason.
 func (s *Selection) leave(reason error) { s.finish(Usage{}, reason, false, true) }
 
+// departs notes that the sender has gone away while the answer was read. Whoever reads it ends
+// the request.
+func (s *Selection) departs() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.account.departed = true
+}
+
 // fail ends a request that its sender still waits for, whatever the reason looks like: a
 // provider's credentials may have been cancelled.
 func (s *Selection) fail(reason error) { s.end(Usage{}, reason, false) }
@@ -332,6 +340,7 @@ func (s *Selection) finish(u Usage, reason error, reaped, left bool) bool {
 	s.forget()
 	// Nothing of an attempt that has ended changes any more, but for how it is cut off.
 	a, d, cancel, ids := &s.attempt, s.decision, s.attempt.cancel, s.promptIDs
+	departed := s.account.departed
 	s.mu.Unlock()
 
 	r := s.router
@@ -367,7 +376,7 @@ func (s *Selection) finish(u Usage, reason error, reaped, left bool) bool {
 	}
 	o := &Outcome{
 		Decision: d, TTFT: a.ttft, Duration: r.opts.now().Sub(s.began), Usage: u,
-		CachedPredicted: a.expected(), Cost: cost, Err: reason, Reaped: reaped,
+		CachedPredicted: a.expected(), Cost: cost, Err: reason, Reaped: reaped, Left: reason != nil && (left || departed),
 	}
 	if o.Moved = a.moved || a.astray; !a.astray {
 		o.Served = a.target

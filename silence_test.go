@@ -42,6 +42,10 @@ func TestASilentEventStreamRaisesTheAlarm(t *testing.T) {
 	require.NoError(t, err)
 	require.LessOrEqual(t, d.Winner().Trust, kvcache.Approximate)
 	require.Contains(t, strings.Join(d.Degradations, "; "), "publishes no KV events")
+	cache := r.router.Stats().Caches[0]
+	require.True(t, cache.Silent)
+	require.Equal(t, d.Winner().Trust, cache.Ranks[0].Trust, "what is shown is what decisions go by")
+	require.Contains(t, cache.Ranks[0].TrustReason, "publishes no KV events")
 	require.Contains(t, logs.String(), "publishes no KV events")
 	require.Contains(t, logs.String(), "worker=w0")
 
@@ -54,4 +58,5 @@ func TestASilentEventStreamRaisesTheAlarm(t *testing.T) {
 		d, err := r.router.Explain(t.Context(), chatRequest("x", false))
 		return err == nil && !strings.Contains(strings.Join(d.Degradations, "; "), "publishes no KV events")
 	}, 30*time.Second, 10*time.Millisecond)
+	require.False(t, r.router.Stats().Caches[0].Silent)
 }

@@ -25,8 +25,12 @@ type Stats struct {
 // CacheStats says what is known of the cache of one worker's instance.
 type CacheStats struct {
 	Worker, Instance string
-	// Ranks has an entry for each data-parallel rank, in order.
+	// Ranks has an entry for each data-parallel rank, in order. Trust is no more than what
+	// decisions go by, and TrustReason says why it is less than exact, as theirs does.
 	Ranks []kvcache.OwnerStats
+	// Silent is set while requests complete and the engine announces nothing that it has
+	// computed: its streams stand, and stand still.
+	Silent bool
 	// Streams has an entry for each event endpoint that is followed.
 	Streams []follow.Stats
 }
@@ -50,8 +54,12 @@ func (r *Router) Stats() Stats {
 		if h == nil {
 			continue
 		}
+		c.Silent = h.silence.silent.Load()
 		for _, o := range h.owners {
-			c.Ranks = append(c.Ranks, r.index.OwnerStats(o))
+			st := r.index.OwnerStats(o)
+			st.Trust = h.trusted(st.Trust)
+			st.TrustReason = h.degraded(st.Trust, st.TrustReason)
+			c.Ranks = append(c.Ranks, st)
 		}
 		for _, f := range h.followers {
 			c.Streams = append(c.Streams, f.Stats())
