@@ -138,7 +138,8 @@ func TestMessagesReadsFailures(t *testing.T) {
 	} {
 		body := []byte(`{"type":"error","error":{"type":"` + c.kind + `","message":"` + c.message + `"},"request_id":"r"}`)
 		got := Messages().DecodeFailure(c.status, http.Header{}, body)
-		assert.Equal(t, &Failure{Kind: c.want, Status: c.status, Type: c.kind, Message: c.message}, got)
+		credential := c.kind == "authentication_error"
+		assert.Equal(t, &Failure{Kind: c.want, Status: c.status, Type: c.kind, Message: c.message, Credential: credential}, got)
 	}
 	for _, body := range []string{"", "<html>nginx</html>", `"x"`, `[]`, `{"error":"x"}`} {
 		assert.Equal(t, &Failure{Kind: FailServer, Status: 502}, Messages().DecodeFailure(502, nil, []byte(body)))
