@@ -33,8 +33,8 @@ func streamExchange(tb testing.TB, c Client, s Service) *Exchange {
 func FuzzStreamSplit(f *testing.F) {
 	for _, c := range readCorpus(f) {
 		if in, ok := c.get("service stream"); ok {
-			client, _ := c.codecs()
-			f.Add(client.Name() == chatName, c.stream(in), []byte{1, 7, 2, 30})
+			_, service := c.codecs()
+			f.Add(service.Name() == messagesName, c.stream(in), []byte{1, 7, 2, 30})
 		}
 	}
 	f.Fuzz(func(t *testing.T, toMessages bool, in, cuts []byte) {
@@ -70,8 +70,8 @@ func FuzzStreamSplit(f *testing.F) {
 func FuzzTranslate(f *testing.F) {
 	for _, c := range readCorpus(f) {
 		in, _ := c.get("client request")
-		client, _ := c.codecs()
-		f.Add(client.Name() == chatName, []byte(in))
+		_, service := c.codecs()
+		f.Add(service.Name() == messagesName, []byte(in))
 	}
 	f.Fuzz(func(t *testing.T, toMessages bool, in []byte) {
 		client, service, _ := direction(toMessages)
@@ -99,8 +99,8 @@ func FuzzTranslateAnswer(f *testing.F) {
 	for _, c := range readCorpus(f) {
 		for _, s := range c.sections {
 			if len(s.name) > 14 && s.name[:14] == "service answer" || s.name == "service answer" {
-				client, _ := c.codecs()
-				f.Add(client.Name() == chatName, []byte(s.text), byte(29))
+				_, service := c.codecs()
+				f.Add(service.Name() == messagesName, []byte(s.text), byte(29))
 			}
 		}
 	}

@@ -63,10 +63,13 @@ func TestChatReadsStreamedThinkingBlocks(t *testing.T) {
 
 // What the encoder writes the decoder reads.
 func TestChatStreamsThoughtsThereAndBack(t *testing.T) {
-	a := &Answer{ID: "1", Parts: []Part{
-		{Kind: Reasoning, Text: "one", Signature: "s1"}, {Kind: Reasoning, Redacted: "r"}, {Kind: Reasoning, Text: "two", Signature: "s2"},
-		{Text: "a"}, {Kind: ToolCall, ID: "c", Name: "f", Text: `{}`, Signature: "s3"},
-	}, Stop: StopTools}
+	a := &Answer{ID: "1", Stop: StopTools, Parts: []Part{
+		{Kind: Reasoning, Text: "one", Signature: "s1"},
+		{Kind: Reasoning, Redacted: "r"},
+		{Kind: Reasoning, Text: "two", Signature: "s2"},
+		{Text: "a"},
+		{Kind: ToolCall, ID: "c", Name: "f", Text: `{}`, Signature: "s3"},
+	}}
 	var out []byte
 	e := Chat().NewStreamEncoder(&AnswerOptions{})
 	a.Events(func(ev *Event) { out = e.Append(out, ev) })

@@ -22,7 +22,7 @@ func TestMessagesForcedTools(t *testing.T) {
 			})
 			_, err := Messages().EncodeRequest(r, nil, func(Warning) {})
 			if ok {
-				assert.NoError(t, err, model)
+				require.NoError(t, err, model)
 				continue
 			}
 			var refused *UnsupportedError
@@ -34,7 +34,7 @@ func TestMessagesForcedTools(t *testing.T) {
 				r.Model, r.Choice, r.Tools = model, &ToolChoice{Kind: kind}, []Tool{{Name: "f"}}
 			})
 			_, err := Messages().EncodeRequest(r, nil, func(Warning) {})
-			assert.NoError(t, err, model)
+			require.NoError(t, err, model)
 		}
 	}
 }
@@ -50,7 +50,7 @@ func TestMessagesBegunAnswers(t *testing.T) {
 		})
 		_, err := Messages().EncodeRequest(r, nil, func(Warning) {})
 		if ok {
-			assert.NoError(t, err, model)
+			require.NoError(t, err, model)
 			continue
 		}
 		var refused *UnsupportedError
@@ -59,7 +59,7 @@ func TestMessagesBegunAnswers(t *testing.T) {
 
 		r.Messages[len(r.Messages)-1].Parts[0].Text = " \n" // says nothing: it isn't sent
 		_, err = Messages().EncodeRequest(r, nil, func(Warning) {})
-		assert.NoError(t, err, model)
+		require.NoError(t, err, model)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestMessagesCountsOnlyWhatWaits(t *testing.T) {
 	piece := strings.Repeat("x", 1<<20)
 	_, err := feed(d, 1, func(int) string { return frameBlock(0, `{"type":"text","text":""}`) })
 	require.NoError(t, err)
-	for i := range 64 {
+	for i := range 24 {
 		_, err = feed(d, 3, func(step int) string {
 			switch step {
 			case 0:
