@@ -48,8 +48,8 @@ func (b *events) Read(p []byte) (int, error) {
 func (b *events) Close() error { return b.src.Close() }
 
 func (b *events) event(ev sse.Event) {
-	if ev.HasData && !ev.Oversize && mayFail(ev) && b.fails(ev) {
-		return
+	if ev.HasData && !ev.Oversize && mayFail(ev) {
+		ev = b.failing(ev)
 	}
 	if b.name == nil || !ev.HasData || ev.Oversize || ev.Truncated {
 		b.all = append(b.all, ev.Raw...)

@@ -20,13 +20,13 @@ func mayFail(ev sse.Event) bool {
 		bytes.Contains(ev.Data, []byte(`"error"`)) || bytes.Contains(ev.Data, []byte(failedEvent))
 }
 
-// fails notes an event that is an error. If what it says concerns the gateway's account,
-// the event is written in our own words, and fails reports true.
-func (b *events) fails(ev sse.Event) bool {
+// failing notes an event that is an error. One that speaks of the gateway's account is
+// returned in our own words, any other as it is.
+func (b *events) failing(ev sse.Event) sse.Event {
 	v, err := jsonscan.ParseValue(ev.Data, 0)
 	at, is := errorIn(v)
 	if !is && (err == nil || string(ev.Name) != errorEvent) {
-		return false
+		return ev
 	}
 	f := b.failure(v, at)
 	if !b.failed {
@@ -35,10 +35,9 @@ func (b *events) fails(ev sse.Event) bool {
 	}
 	public := f.Public()
 	if public == f && err == nil {
-		return false
+		return ev
 	}
-	b.say(ev, v, at, public)
-	return true
+	return b.reworded(ev, v, at, public)
 }
 
 // errorIn returns the part of an event's data that is the error: a member error, as in chat
@@ -70,19 +69,20 @@ func (b *events) failure(v, at jsonscan.Value) *dialect.Failure {
 	return b.call.offer.from.Kind.Failure(0, nil, data)
 }
 
-// say writes an event with another error than it has.
-func (b *events) say(ev sse.Event, v, at jsonscan.Value, f *dialect.Failure) {
+// reworded returns an event with another error than it has.
+func (b *events) reworded(ev sse.Event, v, at jsonscan.Value, f *dialect.Failure) sse.Event {
 	_, data := b.call.failureCodec().EncodeFailure(f) // all of it, where nothing can be read
 	if at.Kind() != jsonscan.KindNone {
 		own := ownError(data, v, at)
 		data = append(append(append([]byte(nil), ev.Data[:at.Offset()]...), own...), ev.Data[at.Offset()+len(at.Raw()):]...)
 	}
+	data = bytes.ReplaceAll(data, []byte("\n"), []byte(" ")) // between tokens: strings have none
+	var raw []byte
 	if len(ev.Name) > 0 {
-		b.all = append(append(append(b.all, "event: "...), ev.Name...), '\n')
+		raw = append(append(append(raw, "event: "...), ev.Name...), '\n')
 	}
-	b.all = append(b.all, "data: "...)
-	b.all = append(b.all, bytes.ReplaceAll(data, []byte("\n"), []byte(" "))...) // between tokens: strings have none
-	b.all = append(b.all, "\n\n"...)
+	raw = append(append(append(raw, "data: "...), data...), "\n\n"...)
+	return sse.Event{Raw: raw, Name: ev.Name, Data: data, HasData: true}
 }
 
 // ownError is the error of a body in the form that the event v has it at some place: of

@@ -39,7 +39,7 @@ func TestErrorsWithinStreamsInAnySpelling(t *testing.T) {
 		"messages":          {prompt.Messages, "event: error\ndata: " + `{"type":"error","error":{"type":"rate_limit_error","message":"` + account + `"}}`, whyRate, dialect.SayRate, "error"},
 		"messages, no name": {prompt.Messages, `data: {"type":"error","error":{"type":"overloaded_error","message":"x"}}`, whyBreaker, "", ""},
 		"response.failed": {prompt.Responses, "event: response.failed\ndata: " +
-			`{"type":"response.failed","sequence_number":3,"response":{"id":"r","status":"failed","error":{"code":"rate_limit_exceeded","message":"` + account + `"}}}`, whyRate, dialect.SayRate, "response.error"},
+			`{"type":"response.failed","sequence_number":3,"response":{"id":"r","model":"theirs","status":"failed","error":{"code":"rate_limit_exceeded","message":"` + account + `"}}}`, whyRate, dialect.SayRate, "response.error"},
 		"response.failed, its own trouble": {prompt.Responses, "event: response.failed\ndata: " +
 			`{"type":"response.failed","response":{"error":{"code":"server_error","message":"x"}}}`, whyBreaker, "", ""},
 		"response.failed, no word": {prompt.Responses, `data: {"type":"response.failed","response":{"error":null}}`, whyBreaker, "", ""},
@@ -67,6 +67,9 @@ func TestErrorsWithinStreamsInAnySpelling(t *testing.T) {
 					}
 					assert.Equal(t, c.why, o.Standing(clock.now()).Reason)
 					assert.NotContains(t, text, "org-123")
+					if !keep {
+						assert.NotContains(t, text, "theirs", "models are renamed in errors, too")
+					}
 					if c.says == "" {
 						want := c.events + end
 						if !keep {

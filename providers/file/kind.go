@@ -1,6 +1,7 @@
 package file
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,7 +14,8 @@ import (
 )
 
 // Factory makes a kind of provider, by what its manifest has as options. It is called once
-// for the same options as long as a Source is open; an error says what is wrong with them.
+// for the same options as long as a Source is open; an error, or a panic, says what is wrong
+// with them.
 type Factory func(options map[string]string) (providers.Kind, error)
 
 // builtin are the kinds of package providers.
@@ -64,7 +66,10 @@ func (p *parser) kindOf(s *spec, root *yaml.Node) providers.Kind {
 		at = root
 	}
 	factories := builtin()
-	maps.Copy(factories, p.opts.Kinds)
+	for _, own := range slices.Sorted(maps.Keys(p.opts.Kinds)) { // counts more, in whatever case its name is written
+		maps.DeleteFunc(factories, func(n string, _ Factory) bool { return strings.EqualFold(n, own) })
+		factories[own] = p.opts.Kinds[own]
+	}
 	names := slices.Sorted(maps.Keys(factories))
 	i := slices.IndexFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
 	if i < 0 {
@@ -82,7 +87,7 @@ func (p *parser) kindOf(s *spec, root *yaml.Node) providers.Kind {
 			return k
 		}
 	}
-	k, err := factories[names[i]](maps.Clone(s.options))
+	k, err := makeKind(factories[names[i]], maps.Clone(s.options))
 	switch {
 	case err != nil:
 		p.fail(at, "options: "+err.Error())
@@ -93,4 +98,17 @@ func (p *parser) kindOf(s *spec, root *yaml.Node) providers.Kind {
 	}
 	p.used[id] = k
 	return k
+}
+
+// makeKind calls a factory, whose panic is an error: a reload must not end the program.
+func makeKind(f Factory, options map[string]string) (k providers.Kind, err error) {
+	defer func() {
+		if recover() != nil { // what it says may hold a secret
+			k, err = nil, errors.New("the program's factory of the kind panicked")
+		}
+	}()
+	if f == nil {
+		return nil, nil //nolint:nilnil // as one that makes nothing
+	}
+	return f(options)
 }

@@ -169,6 +169,10 @@ func TestOptions(t *testing.T) {
 			return kind, nil
 		}, "Nothing": func(map[string]string) (providers.Kind, error) {
 			return nil, nil //nolint:nilnil // what a program shouldn't do
+		}, "Nobody": nil, "Panics": func(map[string]string) (providers.Kind, error) {
+			panic("s3cret")
+		}, "openai": func(map[string]string) (providers.Kind, error) {
+			return nil, errors.New("ours, not the builtin one")
 		}},
 		Secret: func(name, key string) (providers.CredentialSource, error) {
 			if name == "none" {
@@ -184,6 +188,9 @@ func TestOptions(t *testing.T) {
 	for text, want := range map[string]string{
 		"  kind: Bedrock\n  models: [m]\n":                     "p.yaml:5:9: provider \"a\": options: there is no region; add it",
 		"  kind: Nothing\n  models: [m]\n":                     "the program makes nothing of the kind",
+		"  kind: Nobody\n  models: [m]\n":                      "the program makes nothing of the kind",
+		"  kind: Panics\n  models: [m]\n":                      "p.yaml:5:9: provider \"a\": options: the program's factory of the kind panicked",
+		"  kind: OpenAI\n  models: [m]\n":                      "options: ours, not the builtin one",
 		"  credentials: {name: none, key: k}\n  models: [m]\n": "the Secret can't be used: it is not mounted",
 	} {
 		_, err = file.Parse("p.yaml", []byte(spec(text)), o)
