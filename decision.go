@@ -22,6 +22,9 @@ type Decision struct {
 	// Attempt counts from 1. Each attempt has a Decision of its own, made without
 	// the workers that were tried before.
 	Attempt int `json:"attempt"`
+	// Previous is the ID of the attempt before, which has failed; 0 for the first. Only the
+	// Decision of the last attempt has an Outcome.
+	Previous uint64 `json:"previous,omitempty"`
 	// Rule is the policy rule that decided, Policy the policy that it belongs to, by
 	// namespace and name, PolicyVersion that of all policies in force together. The
 	// latter are "" for a policy that has none.

@@ -229,6 +229,9 @@ func (r *Router) book(s *Selection, ev *evaluation, number int) {
 	}
 	a := attempt{leg: r.bookLeg(s, ev, i), number: number}
 	a.started = a.began
+	if number == 1 {
+		r.noted(s, ev, i)
+	}
 	r.sessions.moved(s.session, a.place())
 	if before, k := ev.computing(i); before != ev {
 		a.relay = &relay{leg: r.bookLeg(s, before, k)}
@@ -239,6 +242,20 @@ func (r *Router) book(s *Selection, ev *evaluation, number int) {
 	r.index.Book(at.owner, r.booked(s, at.keys, at.owner), r.expectedFor(at, ev.Candidates[i].PredictedTTFT))
 	s.assume(&a, ev.Candidates[i].PredictedTTFT)
 	s.attempt = a
+}
+
+// noted counts the prompt of a request that goes to candidate i, among all that were asked
+// with the same keys.
+func (r *Router) noted(s *Selection, ev *evaluation, i int) {
+	at := ev.refs[i].keys
+	start, end := i, i+1
+	for start > 0 && ev.refs[start-1].keys == at {
+		start--
+	}
+	for end < len(ev.hits) && ev.refs[end].keys == at {
+		end++
+	}
+	r.index.Note(s.found(at), ev.hits[start:end])
 }
 
 // expectedFor is how long booked blocks count without an event that confirms them. Not

@@ -1,6 +1,7 @@
 package kvsteer_test
 
 import (
+	"errors"
 	"net/http"
 	"testing"
 	"time"
@@ -62,4 +63,37 @@ func TestProvidersOfTheRouter(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, set.Close()) })
 	require.Same(t, set, newRig(t, rigConfig{options: []kvsteer.Option{kvsteer.WithProviders(set)}}).router.Providers())
 	require.Nil(t, newRig(t, rigConfig{}).router.Providers())
+}
+
+// To ask what would be done is no request, and a request that is tried twice is one.
+func TestHotPrefixesCountRequests(t *testing.T) {
+	r := newRig(t, rigConfig{engines: 2})
+	r.waitTrust(kvcache.Exact)
+	require.Empty(t, r.router.HotPrefixes(10))
+	ask := func() *kvsteer.Request {
+		return chatRequest("a prompt that comes again and again and is long enough for some blocks of the cache so that "+
+			"it is held by somebody and found by those that come later, whoever they are and whatever they want of it", false)
+	}
+	for range 2 { // the first finds nothing
+		sel, err := r.router.Select(t.Context(), ask())
+		require.NoError(t, err)
+		sel.Done(kvsteer.Usage{})
+	}
+	for range 50 {
+		_, err := r.router.Explain(t.Context(), ask())
+		require.NoError(t, err)
+	}
+	hot := r.router.HotPrefixes(10)
+	require.Len(t, hot, 1)
+	require.LessOrEqual(t, hot[0].Lookups, 1.0)
+
+	sel, err := r.router.Select(t.Context(), ask())
+	require.NoError(t, err)
+	first := sel.Decision()
+	require.Zero(t, first.Previous)
+	require.NoError(t, sel.Next(t.Context(), errors.New("broken")))
+	require.Equal(t, first.ID, sel.Decision().Previous)
+	require.NotEqual(t, first.ID, sel.Decision().ID)
+	sel.Done(kvsteer.Usage{})
+	require.LessOrEqual(t, r.router.HotPrefixes(10)[0].Lookups, 2.0)
 }

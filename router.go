@@ -262,8 +262,11 @@ func (r *Router) pick(ctx context.Context, s *Selection, number int) *Error {
 		r.rejection(s, ev, number, err)
 		return err
 	}
-	s.decision = r.decide(s, ev, number, began)
-	s.decision.ID = id
+	d := r.decide(s, ev, number, began)
+	if d.ID = id; number > 1 && s.decision != nil {
+		d.Previous = s.decision.ID
+	}
+	s.decision = d
 	for _, h := range r.opts.hooks.decision {
 		h.OnDecision(s.decision)
 	}

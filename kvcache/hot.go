@@ -20,6 +20,8 @@ const (
 	// hotSame: of a prefix that goes on in the same way in so many of its lookups only the
 	// continuation is worth telling.
 	hotSame = 0.9
+	// hotGone is the weight, in requests of now, below which a prefix is forgotten.
+	hotGone = 1.0 / 32
 )
 
 // HotPrefix is a beginning that prompts have had in common lately.
@@ -28,14 +30,14 @@ type HotPrefix struct {
 	Key Key
 	// Blocks is its length; of a longer one than 4,096 blocks the start.
 	Blocks int
-	// Lookups are the recent calls of Match that found all of it at some owner: one of a
-	// minute ago counts for half.
+	// Lookups are the recent calls of Note for prompts of which some owner held all of it:
+	// one of a minute ago counts for half.
 	Lookups float64
 	// Hits are what each owner that was asked for holds of it now.
 	Hits []Hit
 }
 
-// hotSet counts which prefixes lookups find. It is a table of the heaviest: what is new
+// hotSet counts which prefixes requests find. It is a table of the heaviest: what is new
 // takes the place of what has been found least.
 type hotSet struct {
 	mu      sync.Mutex
@@ -50,14 +52,14 @@ type hotEntry struct {
 	weight float64
 }
 
-// HotPrefixes returns up to n prefixes of prompts whose lookups have lately found most
+// HotPrefixes returns up to n prefixes of prompts of which requests have lately found most
 // blocks, with what each of owners holds of them, the hottest first. Where nearly all
-// lookups of a prefix go on alike, only the longer one is returned.
+// requests with a prefix go on alike, only the longer one is returned. What is asked for
+// here is not kept for longer because of it.
 //
-// The index begins to count with the first call, which returns nothing; from then on a
-// Match takes up to a microsecond more, and does not count if another is being counted.
-// It costs at most 4 MiB beside Options.MaxBytes. Keys are hashes, but who knows a prompt
-// can tell whether its key is there.
+// The index begins to count with the first call, which returns nothing; from then on
+// [Index.Note] counts. It costs at most 4 MiB beside Options.MaxBytes. Keys are hashes, but
+// who knows a prompt can tell whether its key is there.
 func (x *Index) HotPrefixes(owners []Owner, n int) []HotPrefix {
 	h := x.hot.Load()
 	if h == nil {
@@ -68,16 +70,27 @@ func (x *Index) HotPrefixes(owners []Owner, n int) []HotPrefix {
 	defer h.mu.Unlock()
 	var out []HotPrefix
 	one := h.unit(x.opts.Now())
+	h.forget(one * hotGone)
 	for _, i := range h.top(n) {
 		e := &h.entries[i]
 		p := HotPrefix{Key: e.last, Blocks: e.blocks, Lookups: e.weight / one, Hits: make([]Hit, len(owners))}
-		x.Match(h.keys[i], owners, p.Hits) // is not counted: the lock is taken
+		x.lookUp(h.keys[i], owners, p.Hits, false)
 		out = append(out, p)
 	}
 	return out
 }
 
-// note counts a lookup by the longest part of the prompt that anybody holds. Whoever
+// Note counts a request for [Index.HotPrefixes]: keys are its prompt's, hits what Match
+// found of them. Call it once for each request that is served, however often it was
+// looked up before. It takes up to a microsecond, and nothing before the first call of
+// HotPrefixes; it does not count while another is being counted.
+func (x *Index) Note(keys []Key, hits []Hit) {
+	if h := x.hot.Load(); h != nil {
+		h.note(keys, hits, x.opts.Now())
+	}
+}
+
+// note counts a request by the longest part of the prompt that anybody holds. Whoever
 // finds the set in use goes on.
 func (h *hotSet) note(keys []Key, hits []Hit, now time.Time) {
 	n := 0
@@ -125,11 +138,25 @@ func (h *hotSet) unit(now time.Time) float64 {
 	return math.Exp2(max(grown, -hotGrowth)) // a clock may be set back
 }
 
+// forget lets go of entries that weigh less than least.
+func (h *hotSet) forget(least float64) {
+	n := 0
+	for i := range h.entries {
+		if h.entries[i].weight < least {
+			continue
+		}
+		h.entries[n], h.keys[n] = h.entries[i], h.keys[i]
+		n++
+	}
+	clear(h.keys[n:])
+	h.entries, h.keys = h.entries[:n], h.keys[:n]
+}
+
 // top returns the places of the n entries that are worth most, in order.
 func (h *hotSet) top(n int) []int {
 	var places []int
 	for i := range h.entries {
-		if h.entries[i].weight > 0 && !h.continued(i) {
+		if !h.continued(i) {
 			places = append(places, i)
 		}
 	}

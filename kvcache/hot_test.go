@@ -1,6 +1,7 @@
 package kvcache_test
 
 import (
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
@@ -42,6 +43,7 @@ func newWarmed() *warmed {
 func (w *warmed) look(keys []kvcache.Key) {
 	var hits [2]kvcache.Hit
 	w.Match(keys, []kvcache.Owner{w.a, w.b}, hits[:])
+	w.Note(keys, hits[:])
 }
 
 func TestHotPrefixesBeginWithTheFirstCall(t *testing.T) {
@@ -51,9 +53,12 @@ func TestHotPrefixesBeginWithTheFirstCall(t *testing.T) {
 	x.Book(o, keys, time.Hour)
 	var hit [1]kvcache.Hit
 	x.Match(keys, []kvcache.Owner{o}, hit[:])
+	x.Note(keys, hit[:])
 	require.Empty(t, x.HotPrefixes([]kvcache.Owner{o}, 10))
-	require.Empty(t, x.HotPrefixes([]kvcache.Owner{o}, 10), "what was looked up before was counted")
+	require.Empty(t, x.HotPrefixes([]kvcache.Owner{o}, 10), "what was served before was counted")
 	x.Match(keys, []kvcache.Owner{o}, hit[:])
+	require.Empty(t, x.HotPrefixes([]kvcache.Owner{o}, 10), "to look something up is not to serve it")
+	x.Note(keys, hit[:])
 	require.Len(t, x.HotPrefixes([]kvcache.Owner{o}, 10), 1)
 }
 
@@ -87,6 +92,50 @@ func TestHotPrefixesAreWhatPromptsShare(t *testing.T) {
 
 	w.Leave(w.a)
 	require.EqualValues(t, 0, w.HotPrefixes([]kvcache.Owner{w.a}, 1)[0].Hits[0].Blocks, "what has left holds nothing")
+}
+
+// Who only looks on keeps nothing in the index: under pressure it forgets the same.
+func TestToWatchKeepsNothing(t *testing.T) {
+	t.Parallel()
+	skipUnderRace(t)
+	const size, blocks = 2, 20
+	x := kvcache.NewIndex(kvcache.Options{MaxBytes: kvcache.MinBytes})
+	o := []kvcache.Owner{x.Join("w")}
+	r := rand.New(rand.NewPCG(21, 22))
+	tokens := randomTokens(r, blocks*size)
+	for _, e := range chainEvents(tokens, size, blocks, 0) {
+		x.Apply(o[0], &e)
+	}
+	h := kvcache.Hasher{BlockSize: size}
+	keys := h.Keys(nil, tokens, kvcache.Scope{}, nil)
+	x.HotPrefixes(nil, 1)
+	hits := make([]kvcache.Hit, 1)
+	x.Match(keys, o, hits)
+	x.Note(keys, hits)
+	for n := range 60_000 {
+		for _, e := range chainEvents(randomTokens(r, 3*size), size, 8, 0) {
+			x.Apply(o[0], &e)
+		}
+		if n%50 == 0 {
+			require.Len(t, x.HotPrefixes(o, 5), 1)
+		}
+	}
+	require.Positive(t, x.Stats().Evicted)
+	x.Match(keys, o, hits)
+	require.Less(t, int(hits[0].Blocks), blocks, "nobody has asked for it, but the one who watches")
+}
+
+// What nobody has asked for in minutes is no longer told of, and its keys are let go.
+func TestHotPrefixesAreForgotten(t *testing.T) {
+	w := newWarmed()
+	w.Book(w.a, chain(1, 1, 8, 8), 1000*time.Hour)
+	w.look(chain(1, 1, 8, 8))
+	w.now = w.now.Add(4 * time.Minute)
+	require.Len(t, w.HotPrefixes(nil, 10), 1)
+	w.now = w.now.Add(2 * time.Minute)
+	require.Empty(t, w.HotPrefixes(nil, 10))
+	w.look(chain(1, 1, 8, 8))
+	require.InDelta(t, 1, w.HotPrefixes(nil, 10)[0].Lookups, 1e-9)
 }
 
 // A conversation that grows is one prefix, not one for each turn.
@@ -162,7 +211,7 @@ func TestHotPrefixesCostNoMemoryPerLookup(t *testing.T) {
 	w.Book(w.a, keys, time.Hour)
 	w.look(keys)
 	owners, hits := []kvcache.Owner{w.a, w.b}, make([]kvcache.Hit, 2)
-	require.Zero(t, testing.AllocsPerRun(100, func() { w.Match(keys, owners, hits) }))
+	require.Zero(t, testing.AllocsPerRun(100, func() { w.Match(keys, owners, hits); w.Note(keys, hits) }))
 }
 
 func TestHotPrefixesConcurrently(t *testing.T) {
@@ -177,6 +226,7 @@ func TestHotPrefixesConcurrently(t *testing.T) {
 				keys := chain(g, i, 8, 12)
 				x.Book(o, keys, time.Hour)
 				x.Match(keys, []kvcache.Owner{o}, hit[:])
+				x.Note(keys, hit[:])
 				if i%50 == 0 {
 					x.HotPrefixes([]kvcache.Owner{o}, 5)
 				}
@@ -201,10 +251,12 @@ func BenchmarkMatchCounted(b *testing.B) {
 				keys := chain(i, 0, 64, 64)
 				x.Book(o, keys, time.Hour)
 				x.Match(keys, []kvcache.Owner{o}, hits)
+				x.Note(keys, hits)
 			}
 			keys, owners := chain(7, 0, 64, 64), []kvcache.Owner{o}
 			for b.Loop() {
 				x.Match(keys, owners, hits)
+				x.Note(keys, hits)
 			}
 		})
 	}

@@ -32,26 +32,29 @@ func (x *Index) Match(keys []Key, owners []Owner, hits []Hit) {
 		x.expire(expireSome)
 		x.mu.Unlock()
 	}
+	x.lookUp(keys, owners, hits, true)
+}
+
+// lookUp is what Match does. What is looked at only to be shown is not to stay for longer
+// for that: then warm is false.
+func (x *Index) lookUp(keys []Key, owners []Owner, hits []Hit, warm bool) {
 	if n := len(x.slots.Load().ids); n > slotsSmall {
 		notes, _ := x.notes.Get().(*[]uint16)
 		if notes == nil || len(*notes) < n {
 			more := make([]uint16, 2*n)
 			notes = &more
 		}
-		x.match(keys, owners, hits, *notes)
+		x.match(keys, owners, hits, *notes, warm)
 		clear(*notes)
 		x.notes.Put(notes)
 	} else {
 		var notes [slotsSmall]uint16
-		x.match(keys, owners, hits, notes[:])
-	}
-	if h := x.hot.Load(); h != nil {
-		h.note(keys, hits[:len(owners)], x.opts.Now())
+		x.match(keys, owners, hits, notes[:], warm)
 	}
 }
 
 // match is Match with a table from slot to place in owners, plus one, all zero.
-func (x *Index) match(keys []Key, owners []Owner, hits []Hit, places []uint16) {
+func (x *Index) match(keys []Key, owners []Owner, hits []Hit, places []uint16, warm bool) {
 	hits = hits[:len(owners)]
 	table := x.slots.Load()
 	twice := false
@@ -68,13 +71,13 @@ func (x *Index) match(keys []Key, owners []Owner, hits []Hit, places []uint16) {
 	}
 	ok := false
 	for range matchTries {
-		if ok = x.tryMatch(keys, hits, places); ok {
+		if ok = x.tryMatch(keys, hits, places, warm); ok {
 			break
 		}
 	}
 	if !ok {
 		x.mu.Lock()
-		x.tryMatch(keys, hits, places)
+		x.tryMatch(keys, hits, places, warm)
 		x.mu.Unlock()
 	}
 	if x.hybrids.Load() > 0 {
@@ -94,7 +97,7 @@ func (x *Index) match(keys []Key, owners []Owner, hits []Hit, places []uint16) {
 }
 
 // tryMatch reports whether it saw nothing but what belongs together.
-func (x *Index) tryMatch(keys []Key, hits []Hit, places []uint16) bool {
+func (x *Index) tryMatch(keys []Key, hits []Hit, places []uint16, warm bool) bool {
 	clear(hits)
 	for pos := 0; pos < len(keys); {
 		id := x.findHead(keys[pos])
@@ -123,7 +126,9 @@ func (x *Index) tryMatch(keys []Key, hits []Hit, places []uint16) bool {
 		if uint32(r.head.Load()>>32) != version {
 			return false
 		}
-		r.warm(same)
+		if warm {
+			r.warm(same)
+		}
 		if !alive || same == 0 {
 			return true
 		}
