@@ -31,7 +31,14 @@ func apis() []api {
 	via := func(d providertest.Dialect, k providers.Kind, apis ...prompt.API) way {
 		return way{name: "by the gateway to " + d.String(), dialect: d, kind: k, apis: apis}
 	}
+	named := func(model string, w way) way {
+		w.model, w.name = model, w.name+" "+model
+		return w
+	}
 	anthropic := via(providertest.Anthropic, providers.Anthropic{})
+	opus, sonnet := named("claude-opus-4-7", anthropic), named("claude-sonnet-5-5", anthropic)
+	reasoner := named("gpt-5", via(providertest.OpenAI, providers.OpenAI{}))
+	reasonerChat := named("o3", via(providertest.OpenAI, providers.OpenAI{}, prompt.Chat))
 	return []api{
 		{
 			name: "chat", make: newChat, refusals: true,
@@ -40,7 +47,7 @@ func apis() []api {
 			},
 			ways: []way{
 				direct(providertest.OpenAI), direct(providertest.Gemini), via(providertest.OpenAI, providers.OpenAI{}),
-				via(providertest.Gemini, providers.Gemini{}), anthropic,
+				via(providertest.Gemini, providers.Gemini{}), anthropic, reasoner, opus, sonnet,
 			},
 		},
 		{
@@ -50,6 +57,7 @@ func apis() []api {
 			},
 			ways: []way{
 				direct(providertest.Anthropic), anthropic, via(providertest.OpenAI, providers.OpenAI{}), via(providertest.Gemini, providers.Gemini{}),
+				named("claude-opus-4-7", direct(providertest.Anthropic)), opus, sonnet, reasoner,
 			},
 		},
 		{
@@ -58,7 +66,7 @@ func apis() []api {
 				providertest.StopEnd: "completed", providertest.StopLength: "incomplete max_output_tokens", providertest.StopTools: "completed",
 				providertest.StopAtText: "completed",
 			},
-			ways: []way{direct(providertest.OpenAI), via(providertest.OpenAI, providers.OpenAI{}, prompt.Chat), anthropic},
+			ways: []way{direct(providertest.OpenAI), via(providertest.OpenAI, providers.OpenAI{}, prompt.Chat), anthropic, reasonerChat, opus, sonnet},
 		},
 	}
 }
@@ -117,7 +125,7 @@ func TestAnswers(t *testing.T) {
 					assert.Equal(t, whole, streamed)
 					assert.Greater(t, events, 1)
 					assert.Equal(t, expected(a, p, &answer), whole)
-					assert.Equal(t, upstream, p.fake.Last().Model)
+					assert.Equal(t, w.upstream(), p.fake.Last().Model)
 				})
 			}
 		})

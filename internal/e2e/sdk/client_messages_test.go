@@ -13,12 +13,13 @@ import (
 
 // messages is Anthropic's SDK.
 type messages struct {
-	sdk   anthropic.Client
-	model string
+	sdk      anthropic.Client
+	model    string
+	adaptive bool
 }
 
 func newMessages(p *place) client {
-	return &messages{model: p.model, sdk: anthropic.NewClient(
+	return &messages{model: p.model, adaptive: p.adaptive, sdk: anthropic.NewClient(
 		option.WithoutEnvironmentDefaults(), option.WithBaseURL(p.url), option.WithAPIKey(p.key),
 		option.WithHTTPClient(p.client), option.WithMaxRetries(0),
 	)}
@@ -46,7 +47,12 @@ func (c *messages) params(q *question) anthropic.MessageNewParams {
 	if q.force != "" {
 		p.ToolChoice.OfTool = &anthropic.ToolChoiceToolParam{Name: q.force, DisableParallelToolUse: anthropic.Bool(true)}
 	}
-	if q.effort != "" {
+	switch {
+	case q.effort == "":
+	case c.adaptive:
+		p.Thinking.OfAdaptive = &anthropic.ThinkingConfigAdaptiveParam{}
+		p.OutputConfig.Effort = anthropic.OutputConfigEffort(q.effort)
+	default:
 		p.Thinking.OfEnabled = &anthropic.ThinkingConfigEnabledParam{BudgetTokens: 1024}
 	}
 	if q.stop != "" {
@@ -67,6 +73,9 @@ func messagesTurn(t *turn) []anthropic.MessageParam {
 		return []anthropic.MessageParam{anthropic.NewUserMessage(blocks...)}
 	}
 	var blocks, results []anthropic.ContentBlockParamUnion
+	if t.thought != "" {
+		blocks = append(blocks, anthropic.NewThinkingBlock("c2ln", t.thought))
+	}
 	if t.said != "" {
 		blocks = append(blocks, anthropic.NewTextBlock(t.said))
 	}

@@ -26,8 +26,8 @@ type turn struct {
 	// calls make it a turn of the model's; results are the user's next.
 	calls   []call
 	results []string
-	// said is the model's text.
-	said string
+	// said is the model's text, and thought what it thought before, in APIs that have a place for that.
+	said, thought string
 }
 
 type call struct{ ID, Name, Arguments string }

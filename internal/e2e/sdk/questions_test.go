@@ -33,7 +33,8 @@ func TestQuestions(t *testing.T) {
 		"one tool, forced":         {tools: tools, force: "g", turns: []turn{{text: "Go"}}},
 		"thinking":                 {effort: "low", turns: []turn{{text: "Hello"}}},
 		"thinking, within a limit": {effort: "high", limit: 3000, turns: []turn{{text: "Hello"}}},
-		"thinking, in a tool loop": {effort: "low", tools: tools, turns: []turn{{text: "Go"}, {calls: two, results: []string{"one", "two"}}}},
+		"thinking, in a tool loop": {effort: "low", tools: tools, turns: []turn{{text: "Go"}, {thought: "Both.", calls: two, results: []string{"one", "two"}}}},
+		"a beginning":              {turns: []turn{{text: "Hello"}, {said: "Well,"}}},
 		"a form":                   {schema: schema, turns: []turn{{text: "Hello"}}},
 		"a stop":                   {stop: "END", turns: []turn{{text: "Hello"}}},
 	}
@@ -53,7 +54,13 @@ func TestQuestions(t *testing.T) {
 					} {
 						got, err := ask()
 						last := p.fake.Last()
+						if refused(a, w, &q) {
+							status, _ := c.failure(err)
+							require.Equal(t, http.StatusBadRequest, status)
+							continue
+						}
 						require.NoError(t, err, last.Problem)
+						holds(t, sent(a, w, &q), last.Body)
 						assert.NotEmpty(t, got.Text)
 						assert.Equal(t, http.StatusOK, last.Status)
 						images := 0
@@ -114,7 +121,7 @@ func TestQuestionsInOtherWords(t *testing.T) {
 				{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call_1", "content": "one"}]}
 			]}`},
 		"messages to OpenAI": {newMessages, way{dialect: providertest.OpenAI, kind: providers.OpenAI{}}, `{
-			"model": "claude-sonnet-4-5", "max_completion_tokens": 500, "stop": ["END"],
+			"model": "gpt-4.1", "max_tokens": 500, "stop": ["END"],
 			"tools": [{"type": "function", "function": {"name": "f", "description": "does f", "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}}}],
 			"messages": [
 				{"role": "system", "content": "Be kind."},

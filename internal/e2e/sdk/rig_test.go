@@ -23,9 +23,8 @@ import (
 func TestMain(m *testing.M) { leak.Main(m) }
 
 const (
-	// asked is what clients call the model, and upstream what the services do.
-	asked    = "house-model"
-	upstream = "claude-sonnet-4-5"
+	// asked is what clients call the model.
+	asked = "house-model"
 	// key is the services', which clients behind a gateway don't have.
 	key = "upstream-key"
 	// patience is for what happens soon.
@@ -52,19 +51,41 @@ type way struct {
 	kind providers.Kind
 	// apis are those that the fake is said to take; nil: the kind's.
 	apis []prompt.API
+	// model is the service's name for the model; "": one that takes most of what there is.
+	model string
 }
+
+// upstream is what the service calls the model.
+func (w *way) upstream() string {
+	switch {
+	case w.model != "":
+		return w.model
+	case w.dialect == providertest.Anthropic:
+		return "claude-sonnet-4-5"
+	case w.dialect == providertest.Gemini:
+		return "gemini-2.5-flash"
+	default:
+		return "gpt-4.1"
+	}
+}
+
+// adaptive reports whether the service's model decides itself how much it thinks: those of
+// Anthropic's since 4.6, of which here all have another name than the usual one.
+func (w *way) adaptive() bool { return w.dialect == providertest.Anthropic && w.model != "" }
 
 // place is a way that is set up.
 type place struct {
 	fake *providertest.Server
 	// url is the base for Anthropic's SDK, v1 for OpenAI's; key and model are the client's.
 	url, v1, key, model string
-	client              *http.Client
+	// adaptive: who wants thinking asks for it as newer models of Anthropic's have it.
+	adaptive bool
+	client   *http.Client
 }
 
 func (w *way) open(t *testing.T) *place {
 	t.Helper()
-	p := &place{fake: providertest.New(t, w.dialect, providertest.Options{Key: key}), key: key, model: upstream}
+	p := &place{fake: providertest.New(t, w.dialect, providertest.Options{Key: key}), key: key, model: w.upstream(), adaptive: w.adaptive()}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	p.client = &http.Client{Transport: transport}
@@ -85,7 +106,7 @@ func (w *way) gateway(t *testing.T, fake *providertest.Server) string {
 	t.Cleanup(func() { require.NoError(t, workers.Close()) })
 	set, err := providers.New([]providers.Provider{{
 		Name: "service", Kind: w.kind, URL: fake.BaseURL(), Credentials: providers.Static(key), APIs: w.apis,
-		Models: []providers.Model{{Name: asked, Upstream: upstream}},
+		Models: []providers.Model{{Name: asked, Upstream: w.upstream()}},
 	}}, providers.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, set.Close()) })

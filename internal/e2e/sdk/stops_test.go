@@ -65,7 +65,7 @@ func TestCountTokens(t *testing.T) {
 			})
 			require.NoError(t, err)
 			assert.Positive(t, n.InputTokens)
-			assert.Equal(t, upstream, p.fake.Last().Model)
+			assert.Equal(t, w.upstream(), p.fake.Last().Model)
 		})
 	}
 }
