@@ -68,7 +68,7 @@ type Failure struct {
 	Class Class
 	// Status is the provider's, which the client may see another of.
 	Status int
-	// RetryAfter is how long the provider is to be left alone, within bounds; 0 if it needn't.
+	// RetryAfter is how long the provider is left alone from now on, within bounds; 0 if it isn't.
 	RetryAfter time.Duration
 }
 
