@@ -13,6 +13,8 @@ import (
 
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/policy"
+	"github.com/kvsteer/kvsteer/policy/classify"
 	policyfile "github.com/kvsteer/kvsteer/policy/file"
 	"github.com/kvsteer/kvsteer/providers"
 	pricefile "github.com/kvsteer/kvsteer/tenancy/price/file"
@@ -61,7 +63,16 @@ func outsideServices(workers *fleet.Fleet, logger *slog.Logger, entraToken func(
 	if err != nil {
 		return err
 	}
-	router, err := kvsteer.New(kvsteer.WithFleet(workers), kvsteer.WithProviders(outside), kvsteer.WithPolicy(rules))
+	scanner, err := classify.NewScanner(classify.ScannerOptions{}) // finds what the rules call pii-detected
+	if err != nil {
+		return err
+	}
+	tags, err := classify.NewSet(classify.SetOptions{Members: []classify.Member{{Classifier: scanner}}})
+	if err != nil {
+		return err
+	}
+	router, err := kvsteer.New(kvsteer.WithFleet(workers), kvsteer.WithProviders(outside), kvsteer.WithPolicy(rules),
+		kvsteer.WithClassifiers(tags))
 	// DOCS end
 	if err != nil {
 		return err
@@ -87,6 +98,9 @@ func TestProvidersDocumentIsThisCode(t *testing.T) {
 	require.True(t, ok)
 	rules, _, ok = strings.Cut(rules, "```")
 	require.True(t, ok)
+
+	_, err = policy.Load("burst.yaml", []byte(rules), policy.Options{})
+	require.NoError(t, err)
 
 	dir := t.TempDir()
 	t.Chdir(dir)

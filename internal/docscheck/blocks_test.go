@@ -40,12 +40,6 @@ var (
 	unshown = "// not shown"
 )
 
-// outstanding are blocks that are known to be wrong, by page, with what is. Each is a fault
-// of the page that somebody has been told of: mend it, and take it out here.
-var outstanding = map[string]string{
-	"docs/providers.md": `an item of exclude has no key "when"`,
-}
-
 func fences(page string) (list []fence) {
 	inside, indent, above := false, "", ""
 	for i, line := range strings.Split(page, "\n") {
@@ -193,9 +187,7 @@ func TestBlocks(t *testing.T) {
 			for _, b := range fences(strings.ReplaceAll(string(data), "\r\n", "\n")) {
 				seen[b.language]++
 				err := checked(page, b, library)
-				if known := outstanding[page]; err != nil && known != "" && strings.Contains(err.Error(), known) {
-					t.Logf("KNOWN TO BE WRONG: %s:%d: %v", page, b.line, err)
-				} else if err != nil {
+				if err != nil {
 					t.Errorf("%s:%d: %v", page, b.line, err)
 				}
 			}
