@@ -132,11 +132,20 @@ func (k *Kind) Check(p *providers.Provider) error {
 		return errors.New("there are Paths: Bedrock serves models only")
 	case len(p.APIs) > 0:
 		return errors.New("there are APIs: Bedrock takes none as it is, all is translated; remove them")
+	case slices.ContainsFunc(p.Models, unserved):
+		return errors.New("there is a model whose APIs have none of chat, messages and responses: Bedrock serves no other; remove it, or its APIs")
 	case slices.ContainsFunc(k.o.S3, badPrefix):
 		return errors.New(`Options.S3 has a prefix that is not of the form "s3://bucket/" or "s3://bucket/folder/", with the slash at its end`)
 	default:
 		return nil
 	}
+}
+
+// unserved reports whether a model is for APIs only that aren't translated.
+func unserved(m providers.Model) bool {
+	return m.APIs != nil && !slices.ContainsFunc(m.APIs, func(a prompt.API) bool {
+		return a == prompt.Chat || a == prompt.Messages || a == prompt.Responses
+	})
 }
 
 // region is the one that requests to a host are signed for; "" for unknown.

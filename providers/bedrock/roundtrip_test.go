@@ -287,6 +287,8 @@ func TestCheck(t *testing.T) {
 		"no credentials":   {Options{Region: "us-east-1"}, providers.Provider{}, "", "credentials are missing"},
 		"both":             {Options{Region: "us-east-1", Credentials: keys}, providers.Provider{Credentials: providers.Static("k")}, "", "two credentials"},
 		"APIs":             {Options{Region: "us-east-1", Credentials: keys}, providers.Provider{APIs: []prompt.API{prompt.Chat}}, "", "APIs"},
+		"embeddings":       {Options{Region: "us-east-1", Credentials: keys}, providers.Provider{Models: []providers.Model{{Name: "m", APIs: []prompt.API{prompt.Embeddings}}}}, "", "none of chat"},
+		"a model's APIs":   {Options{Region: "us-east-1", Credentials: keys}, providers.Provider{Models: []providers.Model{{Name: "m", APIs: []prompt.API{prompt.Chat}}}}, "", ""},
 		"paths":            {Options{Region: "us-east-1", Credentials: keys}, providers.Provider{Paths: []string{"/v1/files"}}, "", "Paths"},
 	} {
 		p := c.p
