@@ -65,17 +65,23 @@ func stranger(r *http.Request) string {
 			return "this request came through a proxy (" + name + ")"
 		}
 	}
+	if !r.ProtoAtLeast(1, 1) {
+		// No browser speaks it; proxies do, by default, and say nothing of themselves.
+		return "this request came by HTTP/1.0, as through a proxy"
+	}
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if local == nil {
 		return "it can't be told on which address this request came in"
 	}
-	if local.Network() != "unix" { // a socket file is on this machine, and its peer has no address
-		if !loopbackAddress(local.String()) {
-			return "this request came in on an address that others can reach"
-		}
-		if !loopbackAddress(r.RemoteAddr) {
-			return "this request comes from another machine"
-		}
+	if local.Network() == "unix" {
+		// No browser connects to a socket file; a proxy does, and its sender may be anybody.
+		return "this request came over a socket file, as through a proxy"
+	}
+	if !loopbackAddress(local.String()) {
+		return "this request came in on an address that others can reach"
+	}
+	if !loopbackAddress(r.RemoteAddr) {
+		return "this request comes from another machine"
 	}
 	if !loopbackHost(r.Host) {
 		// A name that a page of another site has made point here.

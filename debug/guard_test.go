@@ -49,7 +49,6 @@ func TestWhoMayLookWithoutAnAuthenticator(t *testing.T) {
 		{"[::1]:8080", "[::1]:5000", "[::1]"},
 		{"127.1.2.3:80", "127.0.0.9:5000", "127.1.2.3"},
 		{"[::ffff:127.0.0.1]:80", "[::ffff:127.0.0.1]:5000", "localhost"},
-		{"/run/console.sock", "@", "localhost"},
 		{here, there, "localhost", "Sec-Fetch-Site", "same-origin"},
 		{here, there, "localhost", "Sec-Fetch-Site", "none"},
 		{here, there, "localhost", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"},
@@ -66,7 +65,8 @@ func TestWhoMayLookWithoutAnAuthenticator(t *testing.T) {
 		{"", there, "localhost"},
 		{here, "", "localhost"},
 		{here, "nonsense", "localhost"},
-		{"/run/console.sock", "@", "console.example"},
+		{"/run/console.sock", "@", "localhost"}, // as a proxy connects
+		{"/run/console.sock", "127.0.0.1:5000", "localhost"},
 		{here, there, "rebound.example"}, // DNS that points here
 		{here, there, "localhost.rebound.example"},
 		{here, there, "127.0.0.1.rebound.example"},
@@ -87,6 +87,12 @@ func TestWhoMayLookWithoutAnAuthenticator(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, w.Code, "%v", no)
 		require.NotContains(t, w.Body.String(), "{")
 	}
+	old := httptest.NewRequest(http.MethodGet, "/state.json", http.NoBody)
+	old.RemoteAddr, old.Host, old.Proto, old.ProtoMinor = there, "localhost", "HTTP/1.0", 0
+	old = old.WithContext(context.WithValue(old.Context(), http.LocalAddrContextKey, address{"tcp", here}))
+	w := httptest.NewRecorder()
+	r.console.ServeHTTP(w, old)
+	require.Equal(t, http.StatusForbidden, w.Code, "a stock proxy speaks HTTP/1.0 and adds no header")
 	require.Contains(t, knock(r.console, "10.0.0.1:8080", "10.0.0.2:5000", "10.0.0.1:8080").Body.String(), "debug.Options.Authenticate")
 }
 
@@ -120,8 +126,17 @@ func TestARealListenerOnAnotherAddress(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, resp.StatusCode)
 }
 
-func TestOverAUnixSocket(t *testing.T) {
-	r := newRig(t, rigConfig{})
+// A proxy on this machine that connects to a socket file can't be told from a user.
+func TestOverASocketFileOnlyWithAnAuthenticator(t *testing.T) {
+	t.Run("without", func(t *testing.T) { overSocketFile(t, debug.Options{}, http.StatusForbidden) })
+	t.Run("with", func(t *testing.T) {
+		overSocketFile(t, debug.Options{Authenticate: all}, http.StatusOK)
+	})
+}
+
+func overSocketFile(t *testing.T, o debug.Options, want int) {
+	t.Helper()
+	r := newRig(t, rigConfig{options: o})
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
 	if err != nil {
@@ -141,7 +156,7 @@ func TestOverAUnixSocket(t *testing.T) {
 	resp, err := (&http.Client{Transport: transport}).Do(req)
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
-	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Equal(t, want, resp.StatusCode)
 }
 
 func TestAnAuthenticatorDecides(t *testing.T) {

@@ -23,7 +23,8 @@ type Options struct {
 	// decisions and no sums.
 	Recorder *Recorder
 	// Authenticate says who may look. Nil means whoever sits at this machine: the request
-	// must come over loopback, on both ends, for a loopback host, and not through a proxy.
+	// must come over loopback TCP, on both ends, for a loopback host, and not through a proxy as
+	// far as that can be told: give one when there is any on this machine.
 	Authenticate Authenticator
 	// MaxViewers bounds the browsers that are told of changes as they come; others are
 	// answered with a 503 and look every few seconds instead. 0 means DefaultMaxViewers.
@@ -47,6 +48,8 @@ type Handler struct {
 	now    func() time.Time
 	files  map[string]asset
 	hub    hub
+	// patience bounds how long a client may take to read.
+	patience time.Duration
 
 	lookMu sync.Mutex
 	last   *state // of state.json
@@ -74,7 +77,7 @@ func New(r *kvsteer.Router, o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err // of a program that was put together badly
 	}
-	h := &Handler{router: r, opts: o, secret: make([]byte, sha256.Size), now: time.Now, files: files}
+	h := &Handler{router: r, opts: o, secret: make([]byte, sha256.Size), now: time.Now, files: files, patience: writeTimeout}
 	_, _ = rand.Read(h.secret) // never fails, by its documentation
 	h.hub.start(h)
 	r.HotPrefixes(0) // from now on they are counted
@@ -189,5 +192,5 @@ func (h *Handler) serveAsset(w http.ResponseWriter, r *http.Request, name string
 	if r.Method == http.MethodHead {
 		return
 	}
-	_, _ = w.Write(a.data) // the client may have gone
+	h.send(w, a.data)
 }

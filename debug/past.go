@@ -92,7 +92,7 @@ func (r *Recorder) past(st *state, since uint64) {
 		st.Rejections = append(st.Rejections, refusalOf(f))
 	}
 	for _, n := range notes {
-		st.Notes = append(st.Notes, noteState{At: n.at.UnixMilli(), Worker: n.worker, Text: n.text, Bad: n.bad})
+		st.Notes = append(st.Notes, noteState{At: n.at.UnixMilli(), Worker: n.worker, Text: n.text, Kind: n.kind})
 	}
 }
 
@@ -170,7 +170,7 @@ func decisionOf(d *kvsteer.Decision, omitted int, at time.Time) decisionState {
 func endOf(e *ending) *endState {
 	out := &endState{
 		Failure: e.failure, Moved: e.moved, TTFTMS: milliseconds(e.ttft), TookMS: milliseconds(e.took), Cached: -1,
-		Output: e.usage.Output,
+		Output: e.usage.Output, Next: e.next,
 	}
 	if e.usage.CachedKnown {
 		out.Cached = e.usage.CacheRead

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kvsteer/kvsteer"
@@ -29,24 +30,31 @@ const (
 	mostRules     = 200
 )
 
-// present writes into st how things stand now. What a user's predictor or policy
-// panics with must not end the process.
+// present writes into st how things stand now.
 func (h *Handler) present(st *state) {
-	defer func() {
-		if p := recover(); p != nil {
-			st.Problem = "a predictor or policy panicked while the console asked it"
-		}
-	}()
-	r := h.router
-	stats := r.Stats()
+	stats := h.router.Stats()
 	st.Router = routerState{
 		InFlight: stats.InFlight, Waiting: stats.Waiting, MaxWaiting: stats.MaxWaiting, Lingering: stats.Lingering,
 		Blocks: stats.Index.Blocks, IndexBytes: stats.Index.Bytes, IndexBudget: stats.Index.Budget,
 	}
-	h.workers(st, &stats)
-	h.providers(st)
-	h.prefixes(st)
-	h.policy(st)
+	var outlook []kvsteer.Outlook
+	st.part("outlook", func() { outlook = h.router.Outlook() })
+	st.part("workers", func() { h.workers(st, &stats, outlook) })
+	st.part("providers", func() { h.providers(st) })
+	st.part("prefixes", func() { h.prefixes(st) })
+	st.part("policy", func() { h.policy(st) })
+}
+
+// part reads one part of the state. What a user's predictor or policy panics with must not
+// end the process, nor hide the other parts.
+func (st *state) part(name string, read func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			st.Unread = append(st.Unread, name)
+			st.Problem = "a predictor, policy or provider panicked while the console asked it for: " + strings.Join(st.Unread, ", ")
+		}
+	}()
+	read()
 }
 
 // sight is what is known of an instance's ranks beside what the fleet says.
@@ -55,7 +63,7 @@ type sight struct {
 	caches  *kvsteer.CacheStats
 }
 
-func (h *Handler) workers(st *state, stats *kvsteer.Stats) {
+func (h *Handler) workers(st *state, stats *kvsteer.Stats, outlook []kvsteer.Outlook) {
 	seen := map[string]*sight{}
 	at := func(instance string) *sight {
 		s := seen[instance]
@@ -65,7 +73,7 @@ func (h *Handler) workers(st *state, stats *kvsteer.Stats) {
 		}
 		return s
 	}
-	for _, o := range h.router.Outlook() {
+	for _, o := range outlook {
 		at(o.Instance).outlook[o.Rank] = o
 	}
 	for i := range stats.Caches {
@@ -74,9 +82,7 @@ func (h *Handler) workers(st *state, stats *kvsteer.Stats) {
 	f := h.router.Fleet()
 	members := slices.Clone(f.Snapshot().Members())
 	st.Fleet.Workers = len(members)
-	if err := f.Err(); err != nil {
-		st.Fleet.Problem = cut(err.Error(), longText)
-	}
+	st.Fleet.Problem = undiscovered(f.Status())
 	for _, m := range members {
 		if m.Routable() {
 			st.Fleet.Routable++
@@ -93,6 +99,21 @@ func (h *Handler) workers(st *state, stats *kvsteer.Stats) {
 	for _, m := range members {
 		st.Workers = append(st.Workers, workerOf(m, at(m.ID()), now))
 	}
+}
+
+// undiscovered says since when a Discoverer has failed. Why may hold anything: addresses,
+// answers of servers, credentials. It is in the fleet's log.
+func undiscovered(list []fleet.SourceStatus) string {
+	var since time.Time
+	for i := range list {
+		if s := &list[i]; s.Err != nil && (since.IsZero() || s.ErrAt.Before(since)) {
+			since = s.ErrAt
+		}
+	}
+	if since.IsZero() {
+		return ""
+	}
+	return "discovery has failed since " + since.UTC().Format(time.DateTime) + " UTC; the last list stays, the reason is in the gateway's log"
 }
 
 // providers lists the external services that the Router may send to.
@@ -174,17 +195,18 @@ func rankOf(m *fleet.Member, rank int, s *sight, now time.Time) rankState {
 		Rank: rank, Trust: kvcache.Blind.String(), TrustReason: "the worker was only just discovered",
 		Prefilling: p.PrefillRequests, Decoding: p.DecodeRequests, PrefillTokens: p.PrefillTokens,
 		OthersRunning: p.OtherRunning, OthersWaiting: p.OtherWaiting, Fresh: p.Fresh, KVUsage: finite(p.KVUsage), Picks: p.Picks,
-		BlockSize: m.BlockSize(), Fill: -1,
-	}
-	if o, ok := s.outlook[rank]; ok {
-		out.Trust, out.TrustReason, out.WaitMS = o.Trust.String(), cut(o.TrustReason, longText), milliseconds(o.Wait)
+		BlockSize: m.BlockSize(), Fill: -1, WaitMS: -1,
 	}
 	if s.caches != nil && rank < len(s.caches.Ranks) {
 		c := &s.caches.Ranks[rank]
+		out.Trust, out.TrustReason = c.Trust.String(), cut(c.TrustReason, longText)
 		out.Blocks, out.Booked = c.Pairs, c.Provisional
 		if c.BlockSize > 0 {
 			out.BlockSize = c.BlockSize
 		}
+	}
+	if o, ok := s.outlook[rank]; ok {
+		out.Trust, out.TrustReason, out.WaitMS = o.Trust.String(), cut(o.TrustReason, longText), milliseconds(o.Wait)
 	}
 	if room := capacity(m, rank); room > 0 && out.BlockSize > 0 {
 		out.Fill = float64(out.Blocks*out.BlockSize) / float64(room)
@@ -205,38 +227,56 @@ func capacity(m *fleet.Member, rank int) int {
 	}
 }
 
+// holder is a rank as a column.
+type holder struct {
+	name string
+	rank int
+}
+
 func (h *Handler) prefixes(st *state) {
-	st.Prefixes = prefixState{Columns: []string{}, Rows: []prefixRow{}}
 	hot := h.router.HotPrefixes(mostPrefixes)
-	type who struct {
-		name string
-		rank int
-	}
-	holders := map[who]int{}
-	for i := range hot {
-		for _, p := range hot[i].Holders {
-			holders[who{p.Worker, p.Rank}] = -1
+	columns := map[holder]*columnState{}
+	for i := range st.Workers {
+		w := &st.Workers[i]
+		for j := range w.Ranks {
+			r := &w.Ranks[j]
+			columns[holder{w.Name, r.Rank}] = &columnState{
+				Name: rankName(w.Name, r.Rank), Trust: r.Trust, Health: w.Health, Routable: w.Routable,
+			}
 		}
 	}
-	columns := slices.Collect(maps.Keys(holders))
-	slices.SortFunc(columns, func(a, b who) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.rank, b.rank)) })
-	if len(columns) > mostColumns {
-		st.Prefixes.Omitted = len(columns) - mostColumns
-		columns = columns[:mostColumns]
+	holds := map[holder]bool{}
+	for i := range hot {
+		for _, p := range hot[i].Holders {
+			at := holder{short(p.Worker), p.Rank}
+			holds[at] = true
+			if columns[at] == nil { // not among the workers that are shown
+				columns[at] = &columnState{Name: rankName(at.name, at.rank), Routable: true}
+			}
+		}
 	}
-	for c, w := range columns {
-		holders[w] = c
-		st.Prefixes.Columns = append(st.Prefixes.Columns, rankName(short(w.name), w.rank))
+	order := slices.SortedFunc(maps.Keys(columns), func(a, b holder) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.rank, b.rank))
+	})
+	if len(order) > mostColumns {
+		slices.SortStableFunc(order, func(a, b holder) int { return cmp.Compare(b2i(holds[b]), b2i(holds[a])) })
+		order = order[:mostColumns]
+		st.Prefixes.Omitted = max(len(holds)-mostColumns, 0)
+	}
+	places := map[holder]int{}
+	for i, at := range order {
+		places[at] = i
+		st.Prefixes.Columns = append(st.Prefixes.Columns, *columns[at])
 	}
 	for i := range hot {
 		p := &hot[i]
 		row := prefixRow{
 			ID: h.alias(p.Key), Blocks: p.Blocks, Tokens: p.Blocks * p.BlockSize, Lookups: finite(p.Lookups),
-			Held: make([]int, len(columns)),
+			Held: make([]int, len(order)), Confirmed: make([]int, len(order)),
 		}
 		for _, at := range p.Holders {
-			if c := holders[who{at.Worker, at.Rank}]; c >= 0 {
-				row.Held[c] = max(row.Held[c], at.Blocks)
+			if c, ok := places[holder{short(at.Worker), at.Rank}]; ok && at.Blocks > row.Held[c] {
+				row.Held[c], row.Confirmed[c] = at.Blocks, at.Confirmed
 			}
 		}
 		st.Prefixes.Rows = append(st.Prefixes.Rows, row)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
+	"github.com/kvsteer/kvsteer/policy"
 )
 
 // What a Recorder keeps at most.
@@ -28,8 +29,8 @@ const (
 // Router is made. The zero value is ready, safe for concurrent use and must not be copied.
 // It needs no closing.
 //
-// It keeps 200 decisions, at most 20 of a second, with at most 64 candidates each; sums are
-// of all decisions. That is some megabytes at most.
+// It keeps 200 decisions and 50 rejections, at most 20 of a second, with at most 64 candidates
+// each; sums are of all. That is some megabytes at most.
 type Recorder struct {
 	mu         sync.Mutex
 	now        func() time.Time // nil: time.Now
@@ -46,6 +47,8 @@ type Recorder struct {
 	codes      counts[string]
 	second     int64 // in which inSecond decisions have been kept
 	inSecond   int
+	refusedIn  int64 // the second in which inRefused rejections have been kept
+	inRefused  int
 }
 
 type ruleName struct{ policy, rule string }
@@ -65,6 +68,7 @@ type ending struct {
 	usage      kvsteer.Usage
 	failure    string
 	moved      string
+	next       uint64 // the attempt that followed this one
 }
 
 // refusal is a request for which nobody was chosen.
@@ -81,7 +85,7 @@ type refusal struct {
 type note struct {
 	at           time.Time
 	worker, text string
-	bad          bool
+	kind         string
 	change       uint64
 }
 
@@ -95,7 +99,10 @@ type sums struct {
 	Exact    int64 `json:"exact"`
 	Degraded int64 `json:"degraded"`
 	Waited   int64 `json:"waited"`
-	// PromptTokens is of prompts, CachedTokens of those what was expected to be cached.
+	// ToWorkers and ToProviders are where they went. PromptTokens is of the prompts of the
+	// former, CachedTokens of those what was expected to be cached.
+	ToWorkers    int64 `json:"toWorkers"`
+	ToProviders  int64 `json:"toProviders"`
 	PromptTokens int64 `json:"promptTokens"`
 	CachedTokens int64 `json:"cachedTokens"`
 	Rejections   int64 `json:"rejections"`
@@ -104,7 +111,7 @@ type sums struct {
 	Failed   int64 `json:"failed"`
 	Canceled int64 `json:"canceled"`
 	Reaped   int64 `json:"reaped"`
-	// Of requests whose engine reported cached tokens: the prompt's, what was reported, and
+	// Of requests to workers whose engine reported cached tokens: the prompt's, what was reported, and
 	// what had been predicted.
 	ReportedPrompt    int64 `json:"reportedPrompt"`
 	ReportedCached    int64 `json:"reportedCached"`
@@ -133,8 +140,14 @@ func (r *Recorder) OnDecision(d *kvsteer.Decision) {
 	r.change++
 	s := &r.sums
 	s.Decisions++
-	s.PromptTokens += int64(d.PromptTokens)
-	if w := d.Winner(); w != nil {
+	r.supersede(d, now)
+	switch w := d.Winner(); {
+	case w == nil:
+	case w.Type == policy.Provider:
+		s.ToProviders++
+	default:
+		s.ToWorkers++
+		s.PromptTokens += int64(d.PromptTokens)
 		s.CachedTokens += int64(w.CachedTokens)
 		if w.TrustState == trustExact {
 			s.Exact++
@@ -171,6 +184,16 @@ func (r *Recorder) OnDecision(d *kvsteer.Decision) {
 	r.byID[d.ID] = k
 }
 
+// supersede ends the attempt before d: it has no Outcome.
+func (r *Recorder) supersede(d *kvsteer.Decision, now time.Time) {
+	k := r.byID[d.Previous]
+	if d.Previous == 0 || k == nil || k.end != nil {
+		return
+	}
+	k.end = &ending{took: now.Sub(k.at), failure: failureRetried, next: d.ID}
+	k.change = r.change
+}
+
 // OnOutcome implements [kvsteer.HookOutcome].
 func (r *Recorder) OnOutcome(o *kvsteer.Outcome) {
 	r.mu.Lock()
@@ -189,7 +212,7 @@ func (r *Recorder) OnOutcome(o *kvsteer.Outcome) {
 	if o.Reaped {
 		s.Reaped++
 	}
-	if o.Usage.CachedKnown && !o.Moved {
+	if o.Usage.CachedKnown && !o.Moved && !outside(o.Decision) {
 		s.ReportedPrompt += int64(o.Usage.Prompt())
 		s.ReportedCached += int64(o.Usage.CacheRead)
 		s.ReportedPredicted += int64(o.CachedPredicted)
@@ -215,9 +238,26 @@ func (r *Recorder) OnOutcome(o *kvsteer.Outcome) {
 	k.change = r.change
 }
 
+// outside reports whether a provider was chosen.
+func outside(d *kvsteer.Decision) bool {
+	if d == nil {
+		return false
+	}
+	w := d.Winner()
+	return w != nil && w.Type == policy.Provider
+}
+
 const (
 	trustExact      = "exact"
 	failureCanceled = "canceled"
+	failureRetried  = "tried again"
+)
+
+// Kinds of notes: somebody should look, something is better, or neither.
+const (
+	noteLook   = "look"
+	noteBetter = "better"
+	noteInfo   = "info"
 )
 
 // failureOf names the kind of a failure. The cause itself may hold anything.
@@ -258,6 +298,12 @@ func (r *Recorder) OnRejection(d *kvsteer.Decision, err *kvsteer.Error) {
 	if err.Rule != "" {
 		r.refused.add(ruleName{d.Policy, err.Rule})
 	}
+	if second := now.Unix(); second != r.refusedIn {
+		r.refusedIn, r.inRefused = second, 0
+	}
+	if r.inRefused++; r.inRefused > keptASecond {
+		return
+	}
 	f := &refusal{
 		at: now, code: code, rule: short(err.Rule), message: cut(err.Message, longText),
 		retryAfter: err.RetryAfter, change: r.change,
@@ -272,25 +318,33 @@ func (r *Recorder) OnTrust(c kvsteer.TrustChange) {
 	if c.Reason != "" {
 		text += ": " + c.Reason
 	}
-	r.note(rankName(c.Worker, c.Rank), text, c.To < c.From)
+	kind := noteBetter
+	if c.To < c.From {
+		kind = noteLook
+	}
+	r.note(rankName(c.Worker, c.Rank), text, kind)
 }
 
 // OnReap implements [kvsteer.HookReap].
 func (r *Recorder) OnReap(decisionID uint64, age time.Duration) {
 	r.note("", "decision "+number(decisionID)+" was never ended by the gateway and was released after "+
-		age.Round(time.Second).String(), true)
+		age.Round(time.Second).String(), noteLook)
 }
 
 // OnPromptMismatch implements [kvsteer.HookPrompt].
 func (r *Recorder) OnPromptMismatch(m *prompt.Mismatch) {
+	kind := noteInfo // one of these alone says nothing
+	if m.Tipped {
+		kind = noteLook
+	}
 	r.note(m.Engine, "took a prompt of model "+short(m.Model)+" for "+number(m.Reported)+" tokens, the router for "+
-		number(m.Count)+"; "+number(m.Mismatches)+" of the last "+number(m.Requests)+" differ", m.Tipped)
+		number(m.Count)+"; "+number(m.Mismatches)+" of the last "+number(m.Requests)+" differ", kind)
 }
 
-func (r *Recorder) note(worker, text string, bad bool) {
+func (r *Recorder) note(worker, text, kind string) {
 	now := r.clock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.change++
-	r.notes.push(&note{at: now, worker: short(worker), text: cut(text, longText), bad: bad, change: r.change}, keptNotes)
+	r.notes.push(&note{at: now, worker: short(worker), text: cut(text, longText), kind: kind, change: r.change}, keptNotes)
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/debug"
+	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
 	"github.com/kvsteer/kvsteer/policy"
 )
 
@@ -140,6 +142,103 @@ func TestWhatFailuresAreCalled(t *testing.T) {
 	_, _, body := r.get("/state.json")
 	require.NotContains(t, body, "hunter2")
 	require.Contains(t, body, kvsteer.CodeUpstream.String())
+}
+
+// Only the last attempt of a request has an Outcome; the next one ends those before it.
+func TestAnAttemptEndsTheOneBefore(t *testing.T) {
+	r, seen := bare(t)
+	now := time.Unix(1_000_000, 0)
+	seen.SetClock(func() time.Time { return now })
+	seen.OnDecision(decision(1, 2))
+	for i := range uint64(30) { // those of a flood are not kept
+		seen.OnDecision(decision(2+i, 2))
+	}
+	second := decision(100, 2)
+	second.Attempt, second.Previous = 2, 1
+	seen.OnDecision(second)
+	now = now.Add(time.Second)
+	third := decision(101, 2)
+	third.Attempt, third.Previous = 3, 100
+	seen.OnDecision(third)
+	seen.OnOutcome(&kvsteer.Outcome{Decision: third})
+	s := r.state()
+	require.EqualValues(t, 101, s.Decisions[0].ID)
+	require.Empty(t, s.Decisions[0].End.Failure)
+	first := s.Decisions[len(s.Decisions)-1]
+	require.EqualValues(t, 1, first.ID)
+	require.NotNil(t, first.End)
+	require.Equal(t, "tried again", first.End.Failure)
+	require.EqualValues(t, 100, first.End.Next, "though that one came too fast to be kept")
+	require.EqualValues(t, 1, s.Sums.Done)
+	require.Zero(t, s.Sums.Failed, "requests are counted, not attempts")
+}
+
+func TestARetriedRequestIsNotUnderWay(t *testing.T) {
+	r := newRig(t, rigConfig{})
+	r.engines[0].Faults().Fail(1, http.StatusInternalServerError, 0)
+	r.engines[1].Faults().Fail(1, http.StatusInternalServerError, 0)
+	r.ask("whoever is asked first fails")
+	s := r.until(func(s *shown) bool { return len(s.Decisions) > 1 && s.Decisions[0].End != nil })
+	for _, d := range s.Decisions[1:] {
+		require.NotNil(t, d.End, "decision %d", d.ID)
+		require.Equal(t, "tried again", d.End.Failure)
+		require.Equal(t, d.ID+1, d.End.Next)
+	}
+}
+
+// What went to providers is no reason to think less of caches.
+func TestProvidersAreCountedApart(t *testing.T) {
+	r, seen := bare(t)
+	seen.OnDecision(decision(1, 2))
+	outside := decision(2, 2)
+	outside.Candidates[1].Type, outside.Candidates[1].TrustState = policy.Provider, "blind"
+	seen.OnDecision(outside)
+	seen.OnOutcome(&kvsteer.Outcome{Decision: outside, Usage: kvsteer.Usage{Uncached: 1000, CachedKnown: true}})
+	s := r.state()
+	require.EqualValues(t, 2, s.Sums.Decisions)
+	require.EqualValues(t, 1, s.Sums.ToWorkers)
+	require.EqualValues(t, 1, s.Sums.ToProviders)
+	require.EqualValues(t, 1, s.Sums.Exact)
+	require.EqualValues(t, 1000, s.Sums.PromptTokens)
+	require.Zero(t, s.Sums.ReportedPrompt)
+}
+
+// A flood of rejections costs as little as one of decisions, and the list goes back for a
+// while.
+func TestRejectionsThatAreKeptAreBounded(t *testing.T) {
+	r, seen := bare(t)
+	now := time.Unix(1_000_000, 0)
+	seen.SetClock(func() time.Time { return now })
+	no := &kvsteer.Error{Code: kvsteer.CodeSaturated, Message: "no"}
+	first := decision(0, 1)
+	first.Model = "the first"
+	seen.OnRejection(first, no)
+	d := decision(0, 100)
+	for range 1000 {
+		seen.OnRejection(d, no)
+	}
+	require.Zero(t, testing.AllocsPerRun(100, func() { seen.OnRejection(d, no) }))
+	s := r.state()
+	require.Greater(t, s.Sums.Rejections, int64(1000))
+	require.Len(t, s.Rejections, 20)
+	require.Equal(t, "the first", s.Rejections[19].Model)
+	now = now.Add(time.Second)
+	seen.OnRejection(d, no)
+	require.Len(t, r.until(func(s *shown) bool { return len(s.Rejections) != 20 }).Rejections, 21)
+}
+
+func TestNotesSayWhetherSomebodyShouldLook(t *testing.T) {
+	r, seen := bare(t)
+	seen.OnTrust(kvsteer.TrustChange{Worker: "w", From: kvcache.Exact, To: kvcache.Suspect})
+	seen.OnTrust(kvsteer.TrustChange{Worker: "w", From: kvcache.Suspect, To: kvcache.Exact})
+	seen.OnPromptMismatch(&prompt.Mismatch{Engine: "w"})
+	seen.OnPromptMismatch(&prompt.Mismatch{Engine: "w", Tipped: true})
+	s := r.state()
+	var kinds []string
+	for _, n := range s.Notes {
+		kinds = append(kinds, n.Kind)
+	}
+	require.Equal(t, []string{"look", "info", "better", "look"}, kinds[:4])
 }
 
 // What is hostile comes out as the very same text, in JSON that can't end a script.

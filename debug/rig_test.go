@@ -146,12 +146,17 @@ type shown struct {
 	Seq     uint64 `json:"seq"`
 	Full    bool   `json:"full"`
 	Problem string `json:"problem"`
+	Unread  []string
 	Sums    struct {
 		Decisions, Kept, Rejections, Done, Failed, Exact int64
 		ReportedPrompt                                   int64 `json:"reportedPrompt"`
 		Timed                                            int64
+		ToWorkers, ToProviders, PromptTokens             int64
 	} `json:"sums"`
-	Fleet   struct{ Workers, Routable, Omitted int } `json:"fleet"`
+	Fleet struct {
+		Workers, Routable, Omitted int
+		Problem                    string
+	} `json:"fleet"`
 	Workers []struct {
 		Name, Health, Engine, Address string
 		Models                        []string
@@ -166,12 +171,16 @@ type shown struct {
 		}
 	} `json:"workers"`
 	Prefixes struct {
-		Columns []string
-		Rows    []struct {
+		Columns []struct {
+			Name, Trust, Health string
+			Routable            bool
+		}
+		Rows []struct {
 			ID             string `json:"id"`
 			Blocks, Tokens int
 			Lookups        float64
 			Held           []int
+			Confirmed      []int
 		}
 	} `json:"prefixes"`
 	Policy *struct {
@@ -213,12 +222,12 @@ type shown struct {
 			TTFTMS  float64 `json:"ttftMs"`
 			Cached  int     `json:"cachedTokens"`
 			Output  int     `json:"outputTokens"`
+			Next    uint64
 		}
 	} `json:"decisions"`
 	Rejections []struct{ Code, Model, Tenant, Rule, Message, Dropped string } `json:"rejections"`
 	Notes      []struct {
-		Worker, Text string
-		Bad          bool
+		Worker, Text, Kind string
 	} `json:"notes"`
 }
 

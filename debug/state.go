@@ -13,8 +13,12 @@ type state struct {
 	Seq  uint64 `json:"seq"`
 	At   int64  `json:"at"`
 	Full bool   `json:"full"`
-	// Problem says that the state could not be read, and why.
-	Problem string `json:"problem,omitempty"`
+	// EveryMS is the time between two frames of the stream.
+	EveryMS int64 `json:"everyMs"`
+	// Problem says that a part of the state could not be read, and why; Unread names those
+	// parts: they are empty.
+	Problem string   `json:"problem,omitempty"`
+	Unread  []string `json:"unread,omitempty"`
 	// Recorded is false without a Recorder: nothing of the past is known then.
 	Recorded   bool            `json:"recorded"`
 	Router     routerState     `json:"router"`
@@ -78,7 +82,7 @@ type rankState struct {
 	Rank        int     `json:"rank"`
 	Trust       string  `json:"trust"`
 	TrustReason string  `json:"trustReason,omitempty"`
-	WaitMS      float64 `json:"waitMs"`
+	WaitMS      float64 `json:"waitMs"` // -1: not known
 	// Prefilling and Decoding are our own requests, PrefillTokens what the former have
 	// still to compute.
 	Prefilling    int `json:"prefilling"`
@@ -120,10 +124,19 @@ type providerState struct {
 
 // prefixState is which hot prefixes lie where.
 type prefixState struct {
-	// Columns name the ranks that hold any, as many as fit; Omitted more do.
-	Columns []string    `json:"columns"`
-	Omitted int         `json:"omitted"`
-	Rows    []prefixRow `json:"rows"`
+	// Columns are the ranks of workers, those that hold any first if not all fit; Omitted
+	// more hold any.
+	Columns []columnState `json:"columns"`
+	Omitted int           `json:"omitted"`
+	Rows    []prefixRow   `json:"rows"`
+}
+
+type columnState struct {
+	Name string `json:"name"`
+	// Trust and Health are as on the worker's card; "" where there is none.
+	Trust    string `json:"trust"`
+	Health   string `json:"health"`
+	Routable bool   `json:"routable"`
 }
 
 type prefixRow struct {
@@ -133,8 +146,10 @@ type prefixRow struct {
 	Blocks  int     `json:"blocks"`
 	Tokens  int     `json:"tokens"`
 	Lookups float64 `json:"lookups"`
-	// Held is how many blocks each of the columns holds, from the start on.
-	Held []int `json:"held"`
+	// Held is how many blocks each of the columns holds, from the start on, Confirmed how
+	// many of these, from the start on, events have confirmed.
+	Held      []int `json:"held"`
+	Confirmed []int `json:"confirmed"`
 }
 
 // policyState is the policy in force. Kind is its Go type if it can't be taken apart.
@@ -247,6 +262,8 @@ type endState struct {
 	// Cached is what the engine reported, -1 if it did not.
 	Cached int `json:"cachedTokens"`
 	Output int `json:"outputTokens"`
+	// Next is the attempt that followed this one, 0 if none did.
+	Next uint64 `json:"next,omitempty"`
 }
 
 type refusalState struct {
@@ -265,7 +282,7 @@ type noteState struct {
 	At     int64  `json:"at"`
 	Worker string `json:"worker,omitempty"`
 	Text   string `json:"text"`
-	Bad    bool   `json:"bad"`
+	Kind   string `json:"kind"` // look, better, info
 }
 
 // outlined is a policy that can be taken apart: a policy.Set.

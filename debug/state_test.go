@@ -1,6 +1,8 @@
 package debug_test
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/debug"
+	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/fleet/fleettest"
 	"github.com/kvsteer/kvsteer/policy"
 )
@@ -85,9 +88,14 @@ func TestStateSaysWhatHappened(t *testing.T) {
 	require.LessOrEqual(t, s.Workers[0].Ranks[0].Fill, 1.0)
 	require.Zero(t, s.Workers[1].Ranks[0].Picks)
 
-	require.Equal(t, []string{"w0"}, s.Prefixes.Columns)
+	require.Len(t, s.Prefixes.Columns, 2, "one for each worker, whether it holds any or not")
+	require.Equal(t, "w0", s.Prefixes.Columns[0].Name)
+	require.Equal(t, "exact", s.Prefixes.Columns[0].Trust)
+	require.Equal(t, "healthy", s.Prefixes.Columns[0].Health)
 	row := s.Prefixes.Rows[0]
 	require.Equal(t, row.Blocks, row.Held[0])
+	require.Equal(t, row.Blocks, row.Confirmed[0], "events tell of all of it")
+	require.Zero(t, row.Held[1])
 	require.Equal(t, 16*row.Blocks, row.Tokens)
 	require.Len(t, row.ID, 8)
 
@@ -179,5 +187,54 @@ func TestAPredictorThatPanicsDoesNotEndTheProcess(t *testing.T) {
 	r := newRig(t, rigConfig{more: []kvsteer.Option{
 		kvsteer.WithPredictor(panicking{kvsteer.NewPredictor(kvsteer.PredictorOptions{})}),
 	}})
-	require.Contains(t, r.state().Problem, "panicked")
+	s := r.state()
+	require.Contains(t, s.Problem, "panicked")
+	require.Equal(t, []string{"outlook"}, s.Unread)
+	require.Len(t, s.Workers, 2, "what the predictor does not know is there all the same")
+	require.Equal(t, "w0", s.Workers[0].Name)
+	require.InDelta(t, -1, s.Workers[0].Ranks[0].WaitMS, 0, "unknown, which is not none")
+	require.NotEqual(t, "", s.Workers[0].Ranks[0].Trust)
+	require.NotNil(t, s.Policy)
+	_, _, body := r.get("/state.json")
+	require.NotContains(t, body, "null")
+}
+
+// What a Discoverer says of its failure may hold a credential.
+func TestWhyDiscoveryFailsIsNotTold(t *testing.T) {
+	d := &broken{fail: make(chan struct{}), url: "http://127.0.0.1:1"}
+	f, err := fleet.New(fleet.Options{Discoverer: d})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	router, err := kvsteer.New(kvsteer.WithFleet(f))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, router.Close()) })
+	console, err := debug.New(router, debug.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, console.Close()) })
+	r := newRig(t, rigConfig{})
+	r.server.Config.Handler = http.StripPrefix("/debug/kvsteer", console)
+	require.Empty(t, r.state().Fleet.Problem)
+	close(d.fail)
+	s := r.until(func(s *shown) bool { return s.Fleet.Problem != "" })
+	require.Regexp(t, `^discovery has failed since \d{4}-\d\d-\d\d [0-9:]{8} UTC; the last list stays`, s.Fleet.Problem)
+	_, _, body := r.get("/state.json")
+	require.NotContains(t, body, "hunter2")
+}
+
+// broken is a Discoverer that fails once it is told to.
+type broken struct {
+	fail chan struct{}
+	url  string
+}
+
+func (b *broken) Discover(ctx context.Context, set func([]fleet.Worker) error) error {
+	if err := set([]fleet.Worker{{Name: "w", URL: b.url}}); err != nil {
+		return err
+	}
+	select {
+	case <-b.fail:
+		return errors.New("get http://admin:hunter2@registry: refused")
+	case <-ctx.Done():
+		return nil
+	}
 }

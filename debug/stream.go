@@ -3,6 +3,7 @@ package debug
 import (
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -10,16 +11,17 @@ import (
 const (
 	// reuse is for how long an answer to state.json may be given to others, too.
 	reuse = 250 * time.Millisecond
-	// writeTimeout bounds the writing of one frame: a browser that takes none for so long
-	// has gone.
+	// writeTimeout bounds the writing of one frame or file: a browser that takes none for
+	// so long has gone.
 	writeTimeout = 10 * time.Second
 )
 
 // look reads the state as it is now; of the past what has changed since, all if that is 0.
 func (h *Handler) look(since uint64) *state {
 	st := &state{
-		At: h.now().UnixMilli(), Full: true, Workers: []workerState{}, Decisions: []decisionState{},
+		At: h.now().UnixMilli(), EveryMS: h.opts.Interval.Milliseconds(), Full: true, Workers: []workerState{}, Decisions: []decisionState{},
 		Rules: []ruleCount{}, Shadows: []shadowCount{}, Codes: []codeCount{},
+		Prefixes: prefixState{Columns: []columnState{}, Rows: []prefixRow{}},
 	}
 	if rec := h.opts.Recorder; rec != nil {
 		st.Recorded = true
@@ -34,8 +36,8 @@ func (h *Handler) serveState(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, "The console was closed.")
 		return
 	}
-	defer h.hub.leave()
 	data, err := json.Marshal(h.recent())
+	h.hub.leave() // what is left takes as long as the client likes, and needs no Router
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, "The state can't be written as JSON.")
 		return
@@ -44,7 +46,21 @@ func (h *Handler) serveState(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	_, _ = w.Write(append(data, '\n')) // the client may have gone
+	h.send(w, append(data, '\n'))
+}
+
+// send writes all of an answer, to a client that may not read it.
+func (h *Handler) send(w http.ResponseWriter, data []byte) {
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	out := http.NewResponseController(w)
+	// A writer that knows no deadlines is none of net/http's: its own affair.
+	_ = out.SetWriteDeadline(time.Now().Add(h.patience))
+	if _, err := w.Write(data); err != nil {
+		return // the client has gone
+	}
+	if out.Flush() == nil {
+		_ = out.SetWriteDeadline(time.Time{}) // the connection may serve others
+	}
 }
 
 // recent is the state of now, or of a moment ago: looking costs, and anybody may ask often.
@@ -240,7 +256,7 @@ func (h *Handler) serveEvents(w http.ResponseWriter, r *http.Request) {
 			}
 			v.seen = f.seq
 			// A writer that knows no deadlines is none of net/http's: its own affair.
-			_ = out.SetWriteDeadline(time.Now().Add(writeTimeout))
+			_ = out.SetWriteDeadline(time.Now().Add(h.patience))
 			if _, err := w.Write(data); err != nil {
 				return
 			}

@@ -120,6 +120,98 @@ func TestASlowViewerHoldsUpNobody(t *testing.T) {
 	require.NoError(t, r.console.Close())
 }
 
+// pipes listens for connections of which nothing is buffered: who writes waits for who reads.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	close(p.done)
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return address{"pipe", "pipe"} }
+
+// unread asks for a path, and never reads the answer. The channel is closed when the server
+// has given up.
+func (r *rig) unread(path string) (gone <-chan struct{}) {
+	r.t.Helper()
+	there, here := net.Pipe()
+	p := &pipes{conns: make(chan net.Conn, 1), done: make(chan struct{})}
+	p.conns <- there
+	closed := make(chan struct{})
+	s := &http.Server{Handler: r.console, ReadHeaderTimeout: patience, ConnState: func(_ net.Conn, st http.ConnState) {
+		if st == http.StateClosed {
+			close(closed)
+		}
+	}}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = s.Serve(p)
+	}()
+	r.t.Cleanup(func() {
+		_ = here.Close()
+		_ = s.Close()
+		<-served
+	})
+	_, err := fmt.Fprintf(here, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path)
+	require.NoError(r.t, err)
+	return closed
+}
+
+func all(http.ResponseWriter, *http.Request) bool { return true }
+
+// Who takes nothing for long enough is given up, whatever he asked for.
+func TestWhoDoesNotReadIsGivenUp(t *testing.T) {
+	for _, path := range []string{"/events", "/state.json", "/app.js"} {
+		t.Run(path, func(t *testing.T) {
+			o := quick()
+			o.Authenticate = all
+			r := newRig(t, rigConfig{options: o})
+			r.console.SetPatience(50 * time.Millisecond)
+			select {
+			case <-r.unread(path):
+			case <-time.After(patience):
+				t.Fatal("the server still waits for a client that does not read")
+			}
+			require.NoError(t, r.console.Close())
+		})
+	}
+}
+
+// Close does not wait for clients that ask for the state and take their time.
+func TestCloseDoesNotWaitForWhoDoesNotRead(t *testing.T) {
+	r := newRig(t, rigConfig{options: debug.Options{Authenticate: all}})
+	r.console.SetPatience(time.Hour)
+	gone := r.unread("/state.json")
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		_ = r.console.Close()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(patience):
+		t.Error("Close waits for a client that does not read")
+	}
+	select {
+	case <-gone:
+		t.Error("the client was given up before its time")
+	default:
+	}
+}
+
 func TestCloseEndsStreamsAndWaits(t *testing.T) {
 	r := newRig(t, rigConfig{options: quick()})
 	v := r.watch()

@@ -1,5 +1,5 @@
 // The page's state: what came last, which view is open, whether it is paused.
-import { $, announce, attribute, h, list, marked, number, brief, percent, text, time, part } from "./dom.js";
+import { $, announce, attribute, clock, h, list, marked, number, brief, percent, text, time, part } from "./dom.js";
 import { fleet, changes } from "./fleet.js";
 import { heat } from "./heat.js";
 import { decisions } from "./decisions.js";
@@ -16,6 +16,13 @@ let paused = false;
 
 // take takes in a state: all of it, or what has changed.
 function take(state) {
+  heard = performance.now();
+  every = state.everyMs || every;
+  if (!state.sums) { // it could not be written
+    text($("problem"), state.problem || "The state could not be read.");
+    $("problem").hidden = false;
+    return;
+  }
   if (state.full) world.decisions.clear();
   for (const d of state.decisions || []) world.decisions.set(d.id, d);
   if (world.decisions.size > kept) {
@@ -27,10 +34,14 @@ function take(state) {
   if (state.notes || state.full) world.notes = state.notes || [];
   const before = world.latest;
   world.latest = state;
-  if (!state.sums) return; // it could not be read
+  // What could not be read stays as it was, and is no change.
+  for (const name of state.unread || []) {
+    if (before && name in before) state[name] = before[name];
+    if (before && name === "workers") state.fleet = before.fleet;
+  }
   world.history.push({ at: state.at, sums: state.sums });
   while (world.history.length > 61) world.history.shift();
-  if (before && before.workers) for (const sentence of changes(before.workers, state.workers)) announce(sentence);
+  if (before && !before.problem && !state.problem) for (const sentence of changes(before.workers, state.workers)) announce(sentence);
   if (!paused) render();
 }
 
@@ -41,7 +52,7 @@ function render() {
   $("problem").hidden = !state.problem;
   tiles(state);
   views[view](world);
-  text($("updated"), "As of " + new Date(state.at).toLocaleTimeString("en-GB") + ".");
+  $("updated").replaceChildren("As of ", clock(state.at), ".");
   const title = `KVSteer ${state.fleet.routable}/${state.fleet.workers} · ${titles[view]}`;
   if (document.title !== title) document.title = title;
 }
@@ -62,7 +73,7 @@ function tiles(state) {
   const rows = [
     {
       name: "Decisions", value: perSecond < 10 ? perSecond.toFixed(1) + "/s" : number(perSecond) + "/s",
-      more: brief(s.decisions) + " in all", spark: true,
+      more: brief(s.decisions) + " in all" + (s.toProviders ? `, ${brief(s.toProviders)} to providers` : ""), spark: true,
     },
     {
       name: "In flight", value: number(state.router.inFlight),
@@ -73,8 +84,8 @@ function tiles(state) {
       more: s.reportedPrompt ? "engines reported " + percent(s.reportedCached, s.reportedPrompt) : "engines report none",
     },
     {
-      name: "Cache known exactly", value: percent(s.exact, s.decisions), bar: s.decisions ? s.exact / s.decisions : 0,
-      more: s.degraded ? brief(s.degraded) + " less than exact" : "nothing less than exact",
+      name: "Cache known exactly", value: percent(s.exact, s.toWorkers), bar: s.toWorkers ? s.exact / s.toWorkers : 0,
+      more: s.toWorkers ? `of ${brief(s.toWorkers)} decisions for workers` : "no decision for a worker yet",
     },
     {
       name: "Time to first token", value: timed("timed") ? time(timed("timedTtftMs") / timed("timed")) : "–",
@@ -126,27 +137,55 @@ function show() {
   render();
 }
 
+// The pill says how it stands with the connection, and how old what is shown is. To pause
+// changes nothing of that.
+let link = { state: "wait", words: "Connecting" };
+let heard = 0; // when something came last, on the page's own clock
+let every = 1000;
+
 function connection(state, words) {
-  const el = $("connection");
-  if (el.dataset.state === state) return;
-  el.dataset.state = state;
-  text(el, words);
-  if (state !== "live") announce(words + ".");
+  if (link.state !== state && state !== "live") announce(words + ".");
+  link = { state, words };
+  pill();
+}
+
+function pill() {
+  const age = heard ? Math.floor((performance.now() - heard) / 1000) : 0;
+  const words = link.state === "lost" && heard ? `${link.words}, ${time(age * 1000)} old` : link.words;
+  attribute($("connection"), "data-state", paused && link.state !== "lost" ? "paused" : link.state);
+  text($("connection"), paused ? "Paused · " + words : words);
+}
+
+// A connection may be dead without an error, or a router may hang: what does not come tells.
+setInterval(() => {
+  const silent = performance.now() - heard;
+  const allowed = Math.max(5000, 3 * every) + (link.state === "slow" ? 5000 : 0);
+  if (heard && silent > allowed && link.state !== "lost") connection("lost", "No data");
+  if (heard && silent > 3 * allowed && stream && stream.readyState !== EventSource.CLOSED) {
+    stream.close(); // it may never say that it is dead
+    again(ask, 0);
+  }
+  pill();
+}, 1000);
+
+let poll = 0;
+function again(what, ms) {
+  clearTimeout(poll);
+  poll = setTimeout(what, ms);
 }
 
 // Live by a stream; where there is none to be had, by asking.
 let stream = null;
-let poll = 0;
 function listen() {
   stream = new EventSource("events");
   stream.addEventListener("state", (e) => {
-    if (!paused) connection("live", "Live");
+    connection("live", "Live");
     take(JSON.parse(e.data));
   });
   stream.onerror = () => {
     if (stream.readyState === EventSource.CLOSED) {
-      clearTimeout(poll);
-      poll = setTimeout(ask, 1000);
+      again(ask, 1000);
+      connection("lost", "No stream");
     } else connection("lost", "Reconnecting");
   };
 }
@@ -162,18 +201,15 @@ async function ask() {
     connection("lost", "No connection");
   }
   asked++;
-  poll = setTimeout(asked % 6 === 0 ? listen : ask, 5000);
+  again(asked % 6 === 0 ? listen : ask, 5000);
 }
 
 $("pause").addEventListener("click", () => {
   paused = !paused;
   attribute($("pause"), "aria-pressed", paused);
   text($("pause"), paused ? "Resume" : "Pause");
-  if (paused) connection("paused", "Paused");
-  else {
-    connection("live", "Live");
-    render();
-  }
+  pill();
+  if (!paused) render();
 });
 $("skip").addEventListener("click", (e) => {
   e.preventDefault();

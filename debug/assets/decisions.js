@@ -93,15 +93,24 @@ function update(el, d) {
   if (el.firstElementChild.open) explain(m.why, d);
 }
 
+// farOff: more than three times too early or too late, and by more than anybody overlooks.
+function farOff(d) {
+  const c = d.candidates[d.chosen];
+  const was = d.end && !d.end.moved ? d.end.ttftMs : 0;
+  return c && was > 0 && Math.abs(was - c.ttftMs) > 50 && (was > 3 * c.ttftMs || c.ttftMs > 3 * was);
+}
+
 function flags(d) {
   const out = [];
-  if (d.end && d.end.failure) out.push({ kind: d.end.failure === "canceled" ? "plain" : "bad", words: d.end.failure });
+  if (d.end && d.end.next) out.push({ kind: "warn", words: `failed, tried again as #${d.end.next}` });
+  else if (d.end && d.end.failure) out.push({ kind: d.end.failure === "canceled" ? "plain" : "bad", words: d.end.failure });
   else if (!d.end) out.push({ kind: "pending", words: "under way" });
   if (d.attempt > 1) out.push({ kind: "warn", words: "attempt " + d.attempt });
   if (d.end && d.end.moved) out.push({ kind: "warn", words: "went to " + d.end.moved });
   if ((d.degradations || []).length) out.push({ kind: "approximate", words: "less than exact" });
   if ((d.shadows || []).some((s) => s.differs)) out.push({ kind: "shadow", words: "shadow differs" });
   if (d.waitedMs > 0) out.push({ kind: "pending", words: "waited " + time(d.waitedMs) });
+  if (farOff(d)) out.push({ kind: "warn", words: "prediction far off" });
   if (d.missedTargets) out.push({ kind: "warn", words: "misses " + d.missedTargets });
   return out;
 }
@@ -121,7 +130,8 @@ function explain(el, d) {
       fact("Prompt", `${number(d.promptTokens)} tokens, known by ${d.tokenSource}`),
       fact("Prefill on", d.prefillOn),
       fact("Choosing took", time(d.tookMs) + (d.waitedMs ? `, after waiting ${time(d.waitedMs)}` : "") + (d.waiting ? `, ${number(d.waiting)} others waited` : "")),
-      end ? fact("Outcome", [
+      end && end.next ? fact("Outcome", `failed after ${time(end.tookMs)}, tried again as #${end.next}`)
+        : end ? fact("Outcome", [
         end.failure || "done", end.ttftMs > 0 ? "first token after " + time(end.ttftMs) : "", "ended after " + time(end.tookMs),
         end.cachedTokens >= 0 ? `engine reported ${number(end.cachedTokens)} cached` : "cached tokens not reported", plural(end.outputTokens, "token") + " out",
       ].filter(Boolean).join(" · ")) : fact("Outcome", "under way"),
@@ -137,7 +147,7 @@ function explain(el, d) {
 
 function candidates(d, id) {
   const order = d.candidates.map((c, i) => ({ c, i })).sort((a, b) => (a.i === d.chosen ? -1 : b.i === d.chosen ? 1 : (a.c.place || 1e9) - (b.c.place || 1e9)));
-  const columns = ["Place", "Worker", "Cached", "Trust", "In flight", "Tokens ahead", "Predicted first token", "To others", "Dropped by"];
+  const columns = ["Place", "Worker", "Cached", "Trust", "In flight", "Prompt tokens ahead", "Predicted first token", "Cost to others", "Dropped by"];
   const dropped = d.candidates.some((c) => c.droppedBy);
   if (!dropped) columns.pop();
   return h("table", { class: "plain" },

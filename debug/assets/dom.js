@@ -88,16 +88,36 @@ export function time(ms) {
 
 export const bytes = (n) => (n < 1 << 20 ? Math.round(n / 1024) + " KiB" : n < 1 << 30 ? (n / (1 << 20)).toFixed(1) + " MiB" : (n / (1 << 30)).toFixed(1) + " GiB");
 
-// clock is a <time> of Unix milliseconds.
+// clock is a <time> of Unix milliseconds, with its date if that is not today.
 export function clock(ms) {
   const d = new Date(ms);
-  return h("time", { datetime: d.toISOString() }, d.toLocaleTimeString("en-GB"));
+  const date = d.toDateString() === new Date().toDateString() ? "" : d.toLocaleDateString("en-GB", { day: "numeric", month: "short" }) + " ";
+  return h("time", { datetime: d.toISOString() }, date + d.toLocaleTimeString("en-GB"));
+}
+
+// morph makes the children of an element like those of another, and keeps what is alike:
+// with it focus, what is selected, and how far something is scrolled.
+export function morph(el, like) {
+  const wanted = [...like.childNodes];
+  while (el.childNodes.length > wanted.length) el.lastChild.remove();
+  wanted.forEach((next, i) => {
+    const old = el.childNodes[i];
+    if (!old) el.append(next);
+    else if (old.nodeType !== next.nodeType || old.nodeName !== next.nodeName) old.replaceWith(next);
+    else if (old.nodeType === Node.TEXT_NODE) {
+      if (old.data !== next.data) old.data = next.data;
+    } else {
+      for (const name of old.getAttributeNames()) if (!next.hasAttribute(name)) old.removeAttribute(name);
+      for (const name of next.getAttributeNames()) attribute(old, name, next.getAttribute(name));
+      morph(old, next);
+    }
+  });
 }
 
 // badge is a word with a sign of its own, so that its colour is not all that tells.
 export const signs = {
   exact: "✓", approximate: "≈", suspect: "!", resyncing: "↻", blind: "?",
-  healthy: "✓", unhealthy: "✕", pending: "…", draining: "⇥", good: "✓", warn: "!", bad: "✕", shadow: "◌", enforce: "●",
+  healthy: "✓", unhealthy: "✕", pending: "…", draining: "⇥", good: "✓", warn: "!", bad: "✕", shadow: "◌", out: "✕", plain: "·", enforce: "●",
 };
 export function badge(kind, words) {
   const el = h("span", { class: "badge" }, h("span", { "aria-hidden": "true", "data-is": "sign" }), h("span", { "data-is": "words" }));

@@ -8,7 +8,7 @@ export function fleet(world) {
   const state = world.latest;
   const f = state.fleet;
   text($("fleet-lead"), (f.workers === 0 ? "The fleet has no workers." : `${number(f.routable)} of ${plural(f.workers, "worker")} can take requests.`) +
-    (f.omitted ? ` ${number(f.omitted)} more are not shown.` : "") + (f.problem ? " The list may be out of date: " + f.problem : ""));
+    (f.omitted ? ` ${number(f.omitted)} more are not shown.` : "") + (f.problem ? " The list may be out of date: " + f.problem + "." : ""));
   const cards = state.workers.map((w) => ({ key: "w " + w.instance, worker: w }));
   for (const p of state.providers || []) cards.push({ key: "p " + p.name + " " + p.model, provider: p });
   list($("fleet-cards"), cards, (c) => c.key, make, update);
@@ -35,7 +35,7 @@ function update(el, c) {
   const problems = [w.problem, ...(w.remarks || [])].filter(Boolean).join(" · ");
   text(m.problem, problems);
   m.problem.hidden = !problems;
-  list(m.ranks, w.ranks, (r) => r.rank, () => makeRank(), (e, r) => updateRank(e, r, w.ranks.length > 1));
+  list(m.ranks, w.ranks, (r) => r.rank, () => makeRank(), (e, r) => updateRank(e, r, w));
   text(m.foot, [
     w.models.join(", ") + (w.moreModels ? ` and ${w.moreModels} more` : ""),
     w.events ? plural(w.events, "event message") + (w.gaps ? `, ${number(w.gaps)} lost` : "") : "",
@@ -55,24 +55,28 @@ function makeRank() {
     ));
 }
 
-function updateRank(el, r, several) {
+function updateRank(el, r, w) {
   const m = marked(el);
-  text(m.wait, time(r.waitMs));
-  text(m.which, several ? "Rank " + r.rank : "");
-  setBadge(m.trust.firstElementChild, r.trust);
+  // Who can't be chosen has no wait, and what he held may be gone.
+  text(m.wait, w.routable && r.waitMs >= 0 ? time(r.waitMs) : "–");
+  text(m.which, w.ranks.length > 1 ? "Rank " + r.rank : "");
+  setBadge(m.trust.firstElementChild, w.routable ? r.trust : "out", w.routable ? r.trust : "was " + r.trust);
   text(m.reason, r.trustReason || "");
   m.reason.hidden = !r.trustReason;
   const ours = r.prefilling + r.decoding;
-  let load = ours === 0 ? "idle" : `${number(ours)} in flight: ${number(r.prefilling)} prefill, ${number(r.decoding)} decode`;
-  if (r.prefillTokens) load += `; ${brief(r.prefillTokens)} tokens ahead`;
+  let load = ours === 0 ? "idle" : `${number(ours)} in flight: ${number(r.prefilling)} before their first token, ${number(r.decoding)} after`;
+  if (r.prefillTokens) load += `; ${brief(r.prefillTokens)} prompt tokens to compute`;
   if (r.othersRunning || r.othersWaiting) load += `; others ${number(r.othersRunning)} running, ${number(r.othersWaiting)} waiting`;
   if (!r.fresh) load += "; no recent report";
   text(m.load, load);
   // What is only expected may be more than there is room for: the engine has evicted some.
-  text(m.cache, (r.fill > 1 ? "more than fits, " : r.fill >= 0 ? percent(r.fill, 1) + ", " : "") + plural(r.blocks, "block") +
-    (r.booked === r.blocks && r.booked ? " expected" : r.booked ? `, ${brief(r.booked)} of them expected` : ""));
+  // The figure is of what is known, if anything is.
+  const known = r.blocks - r.booked;
+  const fill = known && r.blocks ? (r.fill * known) / r.blocks : r.fill;
+  const full = r.fill < 0 ? "" : fill > 1 ? (known ? "more than the GPU holds, " : "more expected than fits, ") : percent(fill, 1) + " full, ";
+  text(m.cache, full + (known || !r.booked ? plural(known, "block") + (r.booked ? ` and ${brief(r.booked)} expected` : "") : plural(r.booked, "block") + " expected"));
   m.fill.hidden = r.fill < 0;
-  part(m.fill, r.fill);
+  part(m.fill, fill);
   text(m.usage, r.fresh ? percent(r.kvUsage, 1) : "unknown");
   m.used.hidden = !r.fresh;
   part(m.used, r.kvUsage);

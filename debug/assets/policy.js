@@ -1,16 +1,15 @@
 // The policy in force, how often each rule decided, and what shadow policies would do.
-import { $, badge, h, number, percent, plural, rankName } from "./dom.js";
+import { $, badge, h, morph, number, percent, plural, rankName } from "./dom.js";
 
 let drawn = "";
 
 export function policy(world) {
   const { rules, shadows } = world.latest;
   const differing = [...world.decisions.values()].filter((d) => (d.shadows || []).some((s) => s.differs)).sort((a, b) => b.id - a.id).slice(0, 20);
-  // Nothing in this view holds the focus but what scrolls; it is drawn anew when it has changed.
   const now = JSON.stringify([world.policy, rules, shadows, differing.map((d) => d.id)]);
-  if (now === drawn || $("policy-body").contains(document.activeElement)) return;
+  if (now === drawn) return;
   drawn = now;
-  $("policy-body").replaceChildren(...outline(world.policy, rules), ...shadow(world.policy, shadows, differing));
+  morph($("policy-body"), h("div", {}, ...outline(world.policy, rules), ...shadow(world.policy, shadows, differing)));
 }
 
 function outline(p, rules) {

@@ -1,5 +1,5 @@
 // Whom the router turned away, who waits, and what an operator should have seen.
-import { $, badge, clock, h, list, number, plural, time } from "./dom.js";
+import { $, badge, clock, h, list, morph, number, plural, time } from "./dom.js";
 import { table } from "./policy.js";
 
 let drawn = "";
@@ -7,7 +7,7 @@ let drawn = "";
 export function refusals(world) {
   const { router, codes, sums } = world.latest;
   const now = JSON.stringify([router.waiting, router.lingering, router.maxWaiting, codes, world.rejections]);
-  if (now === drawn || $("refusals-body").contains(document.activeElement)) return;
+  if (now === drawn) return;
   drawn = now;
   const queue = router.maxWaiting
     ? `${plural(router.waiting, "request")} of at most ${number(router.maxWaiting)} wait in the router for a worker.`
@@ -20,8 +20,10 @@ export function refusals(world) {
       world.rejections.map((r) => [clock(r.at), r.code, r.model, r.tenant || "–", r.rule || "–", r.message, r.retryAfterMs ? time(r.retryAfterMs) : "–",
         number(r.candidates) + (r.dropped ? ", dropped by " + r.dropped : "")]), []));
   }
-  $("refusals-body").replaceChildren(...out);
+  morph($("refusals-body"), h("div", {}, ...out));
 }
+
+const kinds = { look: ["warn", "look"], better: ["good", "better"], info: ["plain", "for information"] };
 
 export function log(world) {
   $("log-empty").hidden = world.notes.length > 0;
@@ -31,5 +33,5 @@ export function log(world) {
     nth.set(base, (nth.get(base) || 0) + 1);
     return { ...n, key: base + " " + nth.get(base) };
   });
-  list($("log-list"), notes, (n) => n.key, (n) => h("li", {}, clock(n.at), " ", badge(n.bad ? "warn" : "good", n.bad ? "look" : "better"), " ", n.worker ? h("strong", {}, n.worker) : "", " ", n.text), () => {});
+  list($("log-list"), notes, (n) => n.key, (n) => h("li", {}, clock(n.at), " ", badge(...(kinds[n.kind] || kinds.info)), " ", n.worker ? h("strong", {}, n.worker) : "", " ", n.text), () => {});
 }
