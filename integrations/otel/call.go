@@ -50,18 +50,18 @@ func (c *call) asked(q *kvsteer.Request) {
 	c.model, c.body = q.Model, q.Body
 }
 
-// decided begins an attempt.
+// decided begins an attempt, once for each.
 func (c *call) decided(d *kvsteer.Decision) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.ended {
+	if c.ended || c.decision != nil && c.decision.ID == d.ID {
 		return
 	}
 	if c.decision == nil {
 		c.span.SetName(c.operation + " " + clip(d.Model))
 		c.span.SetAttributes(attribute.String(keyRequestModel, clip(d.Model)))
 	} else {
-		c.tracer.calls.Delete(c.decision)
+		c.tracer.calls.Delete(c.decision.ID)
 		c.span.AddEvent(eventFailed, trace.WithAttributes(failed(c.decision, c.failure)...))
 	}
 	c.decision, c.attempt, c.failure = d, time.Now(), ""
@@ -73,7 +73,7 @@ func (c *call) decided(d *kvsteer.Decision) {
 		c.end()
 		return
 	}
-	c.tracer.calls.Store(d, c)
+	c.tracer.calls.Store(d.ID, c)
 }
 
 // failed notes what went wrong with the current attempt.
@@ -101,7 +101,7 @@ func (c *call) outcome(o *kvsteer.Outcome) {
 	case o.Reaped:
 		c.fail(typeAbandoned)
 	case o.Err != nil:
-		c.fail(c.typeOf(o.Err))
+		c.fail(c.endType(o))
 	}
 	if add := c.tracer.attributes; add != nil {
 		defer c.end() // whatever becomes of it
@@ -170,7 +170,7 @@ func (c *call) fail(name string) {
 // end is called with mu held.
 func (c *call) end() {
 	if c.decision != nil {
-		c.tracer.calls.Delete(c.decision)
+		c.tracer.calls.Delete(c.decision.ID)
 	}
 	c.ended, c.body = true, nil
 	c.span.End()

@@ -30,6 +30,41 @@ func (c *call) typeOf(err error) string {
 	return c.failure
 }
 
+// endType names what a request ended with that a worker was chosen for. Its client's doing is
+// what the router says is; a deadline that an error of a dial wraps is no client's.
+func (c *call) endType(o *kvsteer.Outcome) string {
+	switch {
+	case !o.Left && c.failure != "":
+		return c.failure
+	case !o.Left:
+		return lostType(o.Err)
+	case errors.Is(o.Err, context.DeadlineExceeded):
+		return typeTimeout
+	default:
+		return typeCanceled
+	}
+}
+
+// lostType names an error that is not the client's doing.
+func lostType(err error) string {
+	if unreachable(err) {
+		return typeUnreachable
+	}
+	if name := typeOf(err); name != typeCanceled {
+		return name
+	}
+	return typeOther // somebody else was cancelled, as a provider's credentials may be
+}
+
+// unreachable reports whether no connection came about, for whatever reason.
+func unreachable(err error) bool {
+	var (
+		dns *net.DNSError
+		op  *net.OpError
+	)
+	return errors.As(err, &dns) || errors.As(err, &op) && op.Op == "dial"
+}
+
 // typeOf names an error.
 func typeOf(err error) string {
 	var named interface{ ErrorType() string }
@@ -49,16 +84,12 @@ func typeOf(err error) string {
 
 // wireType names an error of the network.
 func wireType(err error) string {
-	var (
-		timeout net.Error
-		dns     *net.DNSError
-		op      *net.OpError
-	)
+	var timeout net.Error
 	switch {
+	case unreachable(err):
+		return typeUnreachable
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return typeTimeout
-	case errors.As(err, &dns), errors.As(err, &op) && op.Op == "dial":
-		return typeUnreachable
 	case kvsteer.CodeOf(err) == kvsteer.CodeUpstream:
 		return strings.ReplaceAll(kvsteer.CodeUpstream.String(), " ", "_")
 	default:
@@ -77,7 +108,7 @@ func sendType(client, ctx context.Context, err error) string {
 	case ctx.Err() != nil:
 		return typeTimeout
 	}
-	if name := typeOf(err); name != typeOther {
+	if name := lostType(err); name != typeOther {
 		return name
 	}
 	return typeBroken

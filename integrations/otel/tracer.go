@@ -31,7 +31,7 @@ type Options struct {
 	// [otel.GetTextMapPropagator], which does nothing until it is set.
 	Propagator propagation.TextMapPropagator
 	// PublicEndpoint: clients are not trusted with traces. The trace that a client names is
-	// linked to, and each request begins one of its own. A span in the request's context is
+	// linked to, each request begins one of its own, and baggage is not read. A span in the request's context is
 	// the gateway's, and is the parent in any case.
 	PublicEndpoint bool
 	// Fleet, if set, says which engine a worker is, for gen_ai.provider.name; without it the
@@ -53,8 +53,9 @@ type Tracer struct {
 	fleet      *fleet.Fleet
 	attributes func(o *kvsteer.Outcome) []attribute.KeyValue
 
-	// calls finds the requests under way by the decision of their latest attempt.
-	calls  sync.Map // *kvsteer.Decision -> *call
+	// calls finds the requests under way by the ID of their latest attempt's decision. The
+	// Decision itself won't do: it is another one once a provider has left something out.
+	calls  sync.Map // uint64 -> *call
 	hooked atomic.Bool
 	warned sync.Once
 }
@@ -79,15 +80,23 @@ func New(o Options) *Tracer {
 }
 
 // OnDecision implements [kvsteer.HookDecision].
-func (t *Tracer) OnDecision(*kvsteer.Decision) {
+func (t *Tracer) OnDecision(d *kvsteer.Decision) {
 	if !t.hooked.Load() {
 		t.hooked.Store(true)
+	}
+	if d.Previous == 0 {
+		return // whoever asked for it says whose it is
+	}
+	// The request can end as soon as this returns, before whoever asked for another attempt
+	// hears of it.
+	if c, ok := t.calls.Load(d.Previous); ok {
+		c.(*call).decided(d) //nolint:forcetypeassert // the map holds nothing else
 	}
 }
 
 // OnOutcome implements [kvsteer.HookOutcome].
 func (t *Tracer) OnOutcome(o *kvsteer.Outcome) {
-	if c, ok := t.calls.LoadAndDelete(o.Decision); ok {
+	if c, ok := t.calls.LoadAndDelete(o.Decision.ID); ok {
 		c.(*call).outcome(o) //nolint:forcetypeassert // the map holds nothing else
 	}
 }
@@ -100,8 +109,11 @@ func (t *Tracer) start(ctx context.Context, headers propagation.TextMapCarrier, 
 		trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attribute.String(keyOperation, op)),
 	}
 	if !trace.SpanContextFromContext(ctx).IsValid() {
-		ctx = t.propagator.Extract(ctx, headers)
-		if remote := trace.SpanContextFromContext(ctx); t.public && remote.IsValid() {
+		named := t.propagator.Extract(ctx, headers)
+		if !t.public {
+			ctx = named
+		} else if remote := trace.SpanContextFromContext(named); remote.IsValid() {
+			// Of what a stranger sends no more than the link is taken: no baggage either.
 			opts = append(opts, trace.WithNewRoot(), trace.WithLinks(trace.Link{SpanContext: remote}))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/internal/abroad"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 )
 
@@ -80,7 +81,8 @@ func (a *around) RoundTrip(req *http.Request) (*http.Response, error) {
 type clientKey struct{}
 
 // Base returns next such that the requests that go through it carry the trace context of
-// their own context to the worker, and such that what fails is seen in the span. A
+// their own context to the worker, and such that what fails is seen in the span. Providers are
+// told nothing: what is in a trace's baggage is no business of others. A
 // [Tracer.Transport] has it; others give it to the client that they send with. Where a span for each
 // attempt is wanted too, next is the transport that makes them.
 func (t *Tracer) Base(next http.RoundTripper) http.RoundTripper { return &base{tracer: t, next: next} }
@@ -98,7 +100,7 @@ func (b *base) CloseIdleConnections() {
 
 func (b *base) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
-	if trace.SpanContextFromContext(ctx).IsValid() {
+	if trace.SpanContextFromContext(ctx).IsValid() && !abroad.Marked(ctx) {
 		out := req.WithContext(ctx) // a RoundTripper does not change what it is given
 		out.Header = req.Header.Clone()
 		if out.Header == nil {
