@@ -133,7 +133,7 @@ func (k *Kind) Check(p *providers.Provider) error {
 	case len(p.APIs) > 0:
 		return errors.New("there are APIs: Bedrock takes none as it is, all is translated; remove them")
 	case slices.ContainsFunc(p.Models, unserved):
-		return errors.New("there is a model whose APIs have none of chat, messages and responses: Bedrock serves no other; remove it, or its APIs")
+		return errors.New("a model's APIs have none of chat, messages and responses: Bedrock serves no other; remove it, or its APIs")
 	case slices.ContainsFunc(k.o.S3, badPrefix):
 		return errors.New(`Options.S3 has a prefix that is not of the form "s3://bucket/" or "s3://bucket/folder/", with the slash at its end`)
 	default:
