@@ -4,6 +4,11 @@
 //
 //	go run ./examples/engines -fleet examples/nethttp/fleet.yaml
 //
+// With -provider it plays an external service as well (package providertest), which answers
+// every model: docs/providers.md.
+//
+//	go run ./examples/engines -fleet examples/nethttp/fleet.yaml -provider 127.0.0.1:8101 -api Anthropic
+//
 // The addresses must be this machine's. A worker that names no models serves -model.
 // What a fake engine can't be, such as one of two models, is refused.
 package main
@@ -26,16 +31,25 @@ import (
 	"github.com/kvsteer/kvsteer/fleet/fleettest"
 	"github.com/kvsteer/kvsteer/kvcache/follow"
 	"github.com/kvsteer/kvsteer/kvcache/zmtp"
+	"github.com/kvsteer/kvsteer/providers/providertest"
 )
 
 func main() {
 	path := flag.String("fleet", "fleet.yaml", "file that lists the workers to play")
 	model := flag.String("model", "demo-27b", "model to serve where the file names none")
 	speed := flag.Float64("speed", 1, "how many times faster than a 27B model on one GPU")
+	provider := flag.String("provider", "", "`address` at which to play an external provider, too")
+	api := flag.String("api", "OpenAI", "whose API that has: OpenAI or Anthropic")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *path, fleettest.Config{Model: *model, Speed: *speed})
+	outside, err := offer(ctx, *provider, *api)
+	if err == nil {
+		err = run(ctx, *path, fleettest.Config{Model: *model, Speed: *speed})
+	}
 	stop()
+	if outside != nil {
+		err = errors.Join(err, outside.Close())
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "engines:", err)
 		os.Exit(1)
@@ -64,6 +78,27 @@ func run(ctx context.Context, path string, cfg fleettest.Config) (err error) {
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// offer plays a provider; nil without an address.
+func offer(ctx context.Context, address, api string) (*providertest.Server, error) {
+	if address == "" {
+		return nil, nil //nolint:nilnil // none is wanted
+	}
+	dialect, known := map[string]providertest.Dialect{"OpenAI": providertest.OpenAI, "Anthropic": providertest.Anthropic}[api]
+	if !known {
+		return nil, fmt.Errorf("-api: %q is neither OpenAI nor Anthropic", api)
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("-provider: %w", err)
+	}
+	s, err := providertest.Start(dialect, providertest.Options{Listener: l})
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(os.Stderr, "a provider with the API of %s serves at %s\n", dialect, s.URL())
+	return s, nil
 }
 
 // play starts the engine that a worker describes.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvsteer/kvsteer/fleet/fleettest"
+	"github.com/kvsteer/kvsteer/providers/file"
 	"github.com/kvsteer/kvsteer/providers/providertest"
 )
 
@@ -85,4 +86,15 @@ func TestProvidersWithoutAPolicy(t *testing.T) {
 	c := defaults()
 	c.Outside = "providers.yaml"
 	require.ErrorContains(t, run(t.Context(), &c), "never uses them")
+}
+
+// The example file is one, and its provider is that of the example policy.
+func TestExampleProviders(t *testing.T) {
+	list, err := file.Read("providers.yaml", file.Options{})
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Equal(t, "northcloud", list[0].Name)
+	text, err := os.ReadFile(filepath.Join("..", "policies", "burst-when-queued.yaml"))
+	require.NoError(t, err)
+	require.Contains(t, string(text), "order: [northcloud")
 }
