@@ -193,7 +193,7 @@ func TestAPredictorThatPanicsDoesNotEndTheProcess(t *testing.T) {
 	require.Len(t, s.Workers, 2, "what the predictor does not know is there all the same")
 	require.Equal(t, "w0", s.Workers[0].Name)
 	require.InDelta(t, -1, s.Workers[0].Ranks[0].WaitMS, 0, "unknown, which is not none")
-	require.NotEqual(t, "", s.Workers[0].Ranks[0].Trust)
+	require.NotEmpty(t, s.Workers[0].Ranks[0].Trust)
 	require.NotNil(t, s.Policy)
 	_, _, body := r.get("/state.json")
 	require.NotContains(t, body, "null")

@@ -13,7 +13,7 @@ export function heat(world) {
     : "No prefix has been found in a cache since the console was opened. They appear as prompts come that begin alike.");
   $("heat-scroll").hidden = $("heat-legend").hidden = rows.length === 0;
   if (!rows.length) return;
-  text($("heat-legend"), "Prefixes are named by a hash that means nothing elsewhere. A cell is the part of the prefix that is held; “–” is none. What is hatched and marked “≈” is expected and not confirmed by the engine. Requests of a minute ago count for half. " +
+  text($("heat-legend"), "Prefixes are named by a hash that means nothing elsewhere. A cell is the part of the prefix that is held; “–” is none. What is hatched and marked “≈” is expected and not confirmed by the engine; what is grey lies where no request can go. Requests of a minute ago count for half. " +
     `The index knows ${brief(world.latest.router.blocks)} blocks in ${bytes(world.latest.router.indexBytes)} of at most ${bytes(world.latest.router.indexBudget)}.`);
   const now = JSON.stringify(p.columns.map((c) => c.name));
   if (now !== shape || !table) {
@@ -21,7 +21,7 @@ export function heat(world) {
     build(p.columns);
   }
   p.columns.forEach((c, i) => head(table.heads[i], c));
-  list(table.body, rows, (r) => r.id + " " + r.blocks, (r) => makeRow(r, p.columns), (el, r) => updateRow(el, r));
+  list(table.body, rows, (r) => r.id + " " + r.blocks, (r) => makeRow(r, p.columns), (el, r) => updateRow(el, r, p.columns));
 }
 
 function build(columns) {
@@ -51,7 +51,7 @@ function makeRow(r, columns) {
     ...columns.map((_, i) => h("td", { class: "cell", "data-is": "c" + i })));
 }
 
-function updateRow(el, r) {
+function updateRow(el, r, columns) {
   const m = marked(el);
   text(m.length, r.tokens ? brief(r.tokens) + " tokens" : plural(r.blocks, "block"));
   text(m.lookups, r.lookups < 10 ? r.lookups.toFixed(1) : number(r.lookups));
@@ -62,6 +62,7 @@ function updateRow(el, r) {
     const guessed = blocks > r.confirmed[i];
     text(cell, blocks === 0 ? "–" : (guessed ? "≈ " : "") + (held < 0.01 ? "<1%" : Math.floor(100 * held) + "%"));
     attribute(cell, "data-guessed", guessed);
+    attribute(cell, "data-out", !columns[i].routable);
     attribute(cell, "data-hot", blocks === 0 ? null : held > 0.5 ? "much" : "some");
     part(cell, held);
   });
