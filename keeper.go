@@ -3,6 +3,7 @@ package kvsteer
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"path"
 	"strconv"
@@ -169,7 +170,8 @@ func (r *Router) bookOnly(p *Placement, o *providers.Offer) *Error {
 	}
 	return &Error{
 		Code: CodeNoCandidates, RetryAfter: max(st.RetryAfter, retrySoon),
-		Message: "the provider " + quote(o.Provider()) + " can't take the request at the moment: " + cmp.Or(st.Reason, "its state has changed"),
+		Message: "who keeps what the request is about can't take it at the moment, and nobody else can",
+		Err:     fmt.Errorf("provider %s: %s", quote(o.Provider()), cmp.Or(st.Reason, "its state has changed")),
 	}
 }
 

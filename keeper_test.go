@@ -244,6 +244,7 @@ func TestStoredResponsesWaitForTheirProvider(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, a.status, a.body)
 	a = r.post("/v1/responses", goOn)
 	require.Equal(t, http.StatusServiceUnavailable, a.status, a.body)
+	require.Contains(t, a.body, "the previous response")
 	require.Equal(t, before, o.reached())
 	o.idle(t)
 }
@@ -259,7 +260,7 @@ func TestTranslatedResponsesAreNotKept(t *testing.T) {
 	id, _, _ := strings.Cut(after, `"`)
 	require.NotEmpty(t, id)
 	before := o.reached()
-	r.get("/v1/responses/" + id)
+	require.Equal(t, http.StatusOK, r.get("/v1/responses/"+id).status, "it is asked of a worker, as what nobody knows")
 	a = r.post("/v1/responses", `{"model":"only-outside","input":"hi","previous_response_id":"`+id+`"}`)
 	require.Equal(t, http.StatusBadRequest, a.status, a.body)
 	require.Equal(t, before, o.reached())

@@ -30,6 +30,9 @@ func (r *Router) nobody(s *Selection, ev *evaluation) *Error {
 			Code: CodeNoCandidates, RetryAfter: retrySoon, Err: errors.Join(ailing(s.pooled(snap.Serving(model))), ev.ailing()),
 			Message: what + quote(model) + " at the moment",
 		}
+		if s.parsed.hints.previous != "" && !s.lost {
+			err.Message = "nobody but who has the previous response can go on from it, and that can't be had at the moment"
+		}
 		if len(ev.unready) > 0 {
 			err.RetryAfter = ev.soonest()
 		}
