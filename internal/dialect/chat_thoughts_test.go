@@ -72,7 +72,14 @@ func TestChatStreamsThoughtsThereAndBack(t *testing.T) {
 	}}
 	var out []byte
 	e := Chat().NewStreamEncoder(&AnswerOptions{})
-	a.Events(func(ev *Event) { out = e.Append(out, ev) })
+	open := Text
+	a.Events(func(ev *Event) {
+		out = e.Append(out, ev)
+		if ev.Kind == PartBegin {
+			open = ev.Part.Kind
+		}
+		assert.False(t, open == ToolCall && ev.Signature != "", "a call's signature is in its beginning")
+	})
 	got := assemble(Chat(), out)
 	require.NoError(t, got.bad)
 	assert.Equal(t, a.Parts, got.Parts)
@@ -94,4 +101,15 @@ func TestStreamHoldsBackNamesWithinBounds(t *testing.T) {
 		_, err := feed(d, 8, func(i int) string { return strings.ReplaceAll(frame, "N", strconv.Itoa(i+1)) })
 		assert.Error(t, err, name)
 	}
+}
+
+// Calls that are over are known by their ids still: those count, too.
+func TestStreamKnowsABoundedAmountOfCalls(t *testing.T) {
+	d := Chat().NewStreamDecoder()
+	frame := strings.TrimPrefix(strings.TrimSpace(chunk(`{"tool_calls":[{"index":N,"id":"N`+strings.Repeat("x", 1<<20)+
+		`","function":{"name":"f","arguments":"{}"}}]}`)), "data: ")
+	_, err := feed(d, 8, func(i int) string { return strings.ReplaceAll(frame, "N", strconv.Itoa(i)) })
+	var broken *BodyError
+	require.ErrorAs(t, err, &broken)
+	assert.Equal(t, "has too many calls", broken.Reason)
 }
