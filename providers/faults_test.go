@@ -176,6 +176,19 @@ func TestOpeningIsTold(t *testing.T) {
 	assert.Equal(t, whyBreaker, told[1].Reason)
 	assert.Equal(t, BreakerOpen, told[1].Breaker)
 	assert.GreaterOrEqual(t, told[1].RetryAfter, firstPause)
+
+	// Where the cool-down is news, too, the one that lasts longer is told.
+	told = nil
+	o = oneOffer(t, OpenAI{}, svc.URL, clocked(clock), func(_ *Provider, o *Options) {
+		o.OnState = func(c StateChange) { told = append(told, c) }
+	})
+	for range failuresInRow {
+		send(t, o, Exchange{API: chat}, `{"model":"ours"}`)
+		clock.add(time.Second)
+	}
+	require.Len(t, told, failuresInRow)
+	assert.Equal(t, whyLoad, told[0].Reason)
+	assert.Equal(t, whyBreaker, told[failuresInRow-1].Reason)
 }
 
 // A kind that has no endpoint for what is asked fails for all: that opens the breaker.

@@ -217,6 +217,12 @@ func TestQuotaOfWhatWasNeverSent(t *testing.T) {
 	b.End()
 	assert.Equal(t, int64(48), o.state.quota.Requests.Remaining)
 
+	svc.will(says(http.StatusOK, messagesAnswer)) // with no word of limits
+	b = book()
+	send(t, o, Exchange{API: prompt.Messages, Booking: b}, messagesRequest+`}`)
+	b.End()
+	assert.Equal(t, int64(47), o.state.quota.Requests.Remaining)
+
 	// What was told meanwhile, or is there anew, doesn't have it.
 	b = book()
 	o.state.told(&Quota{Requests: Limit{true, 50, 30, clock.now().Add(time.Minute)}})
