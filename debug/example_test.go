@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/debug"
@@ -30,10 +31,12 @@ func Example() {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/debug/kvsteer/", http.StripPrefix("/debug/kvsteer", console))
-	_ = &http.Server{Addr: "127.0.0.1:6060", Handler: mux} // and ListenAndServe
+	aside := &http.Server{Addr: "127.0.0.1:6060", Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	aside.RegisterOnShutdown(func() { _ = console.Close() })
+	// and aside.ListenAndServe: a server of its own, not that which clients reach
 
 	// When the gateway ends: the console, the router, the fleet.
-	fmt.Println(errors.Join(console.Close(), router.Close(), workers.Close()))
+	fmt.Println(errors.Join(aside.Close(), console.Close(), router.Close(), workers.Close()))
 	// Output: <nil>
 }
 

@@ -129,7 +129,7 @@ function explain(el, d) {
       fact("Tags", (d.tags || []).map((t) => `${t.name} ${t.state}`).join(", ")),
       fact("Prompt", `${number(d.promptTokens)} tokens, known by ${d.tokenSource}`),
       fact("Prefill on", d.prefillOn),
-      fact("Choosing took", time(d.tookMs) + (d.waitedMs ? `, after waiting ${time(d.waitedMs)}` : "") + (d.waiting ? `, ${number(d.waiting)} others waited` : "")),
+      fact("Choosing took", time(d.tookMs) + (d.waitedMs ? `, after waiting ${time(d.waitedMs)}` : "") + (d.waiting ? `, ${plural(d.waiting, "other waited", "others waited")}` : "")),
       end && end.next ? fact("Outcome", `failed after ${time(end.tookMs)}, tried again as #${end.next}`)
         : end ? fact("Outcome", [
         end.failure || "done", end.ttftMs > 0 ? "first token after " + time(end.ttftMs) : "", "ended after " + time(end.tookMs),

@@ -54,7 +54,7 @@ func TestDeadDataIsNotCalledLive(t *testing.T) {
 	s := &stall{stop: make(chan struct{})}
 	to := &url.URL{Scheme: "http", Host: r.address}
 	way := httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite:        func(p *httputil.ProxyRequest) { p.SetURL(to) },
+		Rewrite:        func(p *httputil.ProxyRequest) { p.SetURL(to); p.Out.Host = p.In.Host },
 		FlushInterval:  -1,
 		ModifyResponse: func(a *http.Response) error { a.Body = stallable{a.Body, s}; return nil },
 	})
