@@ -129,8 +129,7 @@ func run(t *testing.T, program string, claude, gpt *providertest.Server) *place 
 			}
 		case <-time.After(patience):
 			_ = c.Process.Kill()
-			<-ended
-			t.Errorf("the program doesn't stop:\n%s", log.String())
+			t.Errorf("the program doesn't stop: %v\n%s", <-ended, log.String())
 		}
 	})
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
