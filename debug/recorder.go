@@ -186,8 +186,11 @@ func (r *Recorder) OnDecision(d *kvsteer.Decision) {
 
 // supersede ends the attempt before d: it has no Outcome.
 func (r *Recorder) supersede(d *kvsteer.Decision, now time.Time) {
+	if d.Previous == 0 {
+		return
+	}
 	k := r.byID[d.Previous]
-	if d.Previous == 0 || k == nil || k.end != nil {
+	if k == nil || k.end != nil {
 		return
 	}
 	k.end = &ending{took: now.Sub(k.at), failure: failureRetried, next: d.ID}
