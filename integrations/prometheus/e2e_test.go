@@ -71,6 +71,29 @@ func TestE2EPromtool(t *testing.T) {
 	require.NoError(t, os.WriteFile(name, file, 0o600))
 	t.Log(promtool(t, "", "check", "rules", name))
 
+	// A gateway that has only ever refused has a share of refused requests.
+	share := ""
+	for _, e := range dashboardExprs(t) {
+		if strings.Contains(e, "rejected_requests_total") && strings.Contains(e, `outcome="failed"`) {
+			share = e
+		}
+	}
+	type sample struct {
+		Labels string  `yaml:"labels"`
+		Value  float64 `yaml:"value"`
+	}
+	file, err = yaml.Marshal(map[string]any{"rule_files": []any{}, "evaluation_interval": "1m", "tests": []any{map[string]any{
+		"interval": "1m",
+		"input_series": []any{map[string]any{
+			"series": `kvsteer_rejected_requests_total{job="gw",instance="a",code="saturated"}`, "values": "0+10x30",
+		}},
+		"promql_expr_test": []any{map[string]any{"expr": share, "eval_time": "20m", "exp_samples": []sample{{"{}", 1}}}},
+	}}})
+	require.NoError(t, err)
+	name = filepath.Join(t.TempDir(), "refused.yaml")
+	require.NoError(t, os.WriteFile(name, file, 0o600))
+	t.Log(promtool(t, "", "test", "rules", name))
+
 	r := newRig(t, rigConfig{engines: 1, metrics: everything(t), options: []kvsteer.Option{kvsteer.WithProviders(clouds(t))}})
 	flood(r.metrics, 3)
 	t.Log(promtool(t, text(t, r.registry), "check", "metrics"))

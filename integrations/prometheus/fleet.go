@@ -95,12 +95,16 @@ func stateOf(w *fleet.Member) string {
 	return w.Health().State.String()
 }
 
-// collectModels says how many workers models have, and forgets those of the past. Adapters
+// collectModels says how many workers the models have that workers serve or have served, and forgets those of the past. Adapters
 // have series once they are used: there may be many.
 func (m *Metrics) collectModels(snap *fleet.Snapshot, now time.Time, ch chan<- prom.Metric) {
 	m.models.sweep(func(name string, s *modelSet, used bool) bool {
+		here := len(snap.Serving(name)) > 0
+		if here {
+			s.served.Store(true)
+		}
 		switch {
-		case used || len(snap.Serving(name)) > 0:
+		case used || here:
 			s.idle = 0
 		case s.idle == 0:
 			s.idle = now.UnixNano()
@@ -110,11 +114,14 @@ func (m *Metrics) collectModels(snap *fleet.Snapshot, now time.Time, ch chan<- p
 		return true
 	})
 	for _, served := range snap.Models() {
-		if served.Parent == "" {
-			m.models.has(only(served.Name))
+		if k := only(served.Name); served.Parent == "" && m.models.has(k) {
+			m.models.get(k).served.Store(true)
 		}
 	}
 	for _, at := range m.models.list() {
+		if !at.set.served.Load() {
+			continue // only providers have it: it misses no workers
+		}
 		put(ch, m.read.fleet.modelWorkers, len(snap.ForModel(at.name)), at.label)
 	}
 }

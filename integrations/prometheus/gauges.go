@@ -12,7 +12,7 @@ import (
 )
 
 // workerReadings is how many series the metrics below make of one worker at most.
-const workerReadings = 9 + numTrusts + 3 + len(eventNames) + len(messageNames) + 7
+const workerReadings = 9 + numTrusts + 3 + len(eventNames) + len(messageNames) + 8
 
 // gaugesOf are of one worker each.
 type gaugesOf struct {
@@ -22,6 +22,7 @@ type gaugesOf struct {
 	missing, orphans                         reading
 	events, messages, gaps, lost             reading
 	restarts, disconnects, replays, lastSeen reading
+	silent                                   reading
 }
 
 func (m *Metrics) newGauges() gaugesOf {
@@ -55,6 +56,8 @@ func (m *Metrics) newGauges() gaugesOf {
 			"Replays that were asked for, by whether they were answered.", "worker", "result"),
 		lastSeen: m.gauge("kvsteer_worker_last_event_timestamp_seconds",
 			"When the last live message came, in seconds since 1970.", "worker"),
+		silent: m.gauge("kvsteer_worker_events_silent",
+			"1 while requests complete at the worker and it publishes no KV events, though it is followed.", "worker"),
 	}
 }
 
@@ -85,6 +88,7 @@ func (m *Metrics) collectWorker(label string, w *fleet.Member, c *kvsteer.CacheS
 	m.collectCache(label, c.Ranks, ch)
 	if len(c.Streams) > 0 {
 		m.collectStreams(label, c.Streams, ch)
+		put(ch, g.silent, yes(c.Silent), label)
 	}
 }
 

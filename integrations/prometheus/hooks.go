@@ -1,8 +1,6 @@
 package prometheus
 
 import (
-	"context"
-	"errors"
 	"time"
 
 	prom "github.com/prometheus/client_golang/prometheus"
@@ -195,7 +193,7 @@ func endOf(o *kvsteer.Outcome) int {
 		return endReaped
 	case o.Err == nil:
 		return endOK
-	case errors.Is(o.Err, context.Canceled), errors.Is(o.Err, context.DeadlineExceeded):
+	case o.Left:
 		return endCanceled
 	default:
 		return endFailed

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -113,10 +114,12 @@ func TestCanary(t *testing.T) {
 func TestRequestsEndInFourWays(t *testing.T) {
 	t.Parallel()
 	m, reg := alone(t, prometheus.Options{})
+	left := ended(decided("w", model), errors.New("the gateway shuts down"))
+	left.Left = true
 	for want, o := range map[string]*kvsteer.Outcome{
 		"ok":       ended(decided("w", model), nil),
-		"canceled": ended(decided("w", model), fmt.Errorf("left: %w", context.Canceled)),
-		"failed":   ended(decided("w", model), errors.New("broke off")),
+		"canceled": left,
+		"failed":   ended(decided("w", model), &net.OpError{Op: "dial", Err: context.DeadlineExceeded}), // a dead worker's
 		"reaped":   {Decision: decided("w", model), Reaped: true, Err: errors.New("forgotten")},
 	} {
 		m.OnDecision(o.Decision)

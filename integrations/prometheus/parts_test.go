@@ -12,9 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/fleet/fleettest"
 	"github.com/kvsteer/kvsteer/integrations/prometheus"
 	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/kvcache/follow"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 	"github.com/kvsteer/kvsteer/policy"
 	"github.com/kvsteer/kvsteer/providers"
@@ -232,6 +234,58 @@ func TestGapsAreSeen(t *testing.T) {
 	assert.Positive(t, sum(got["kvsteer_worker_event_messages_total"], "kind", "replayed"))
 	assert.Positive(t, sum(got["kvsteer_trust_changes_total"], "to", "resyncing", "reason", "gap"))
 	assert.Zero(t, sum(got["kvsteer_worker_event_gaps_lost_total"]))
+}
+
+// A worker that completes requests and announces nothing is named, and is not shown as exact.
+func TestSilentEventsAreSeen(t *testing.T) {
+	quiet := follow.NewHub()
+	pipe, err := quiet.Open("quiet", follow.PipeOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, pipe.Close()) })
+	r := newRig(t, rigConfig{
+		engines: 1,
+		engine:  func(_ int, c *fleettest.Config) { c.Hub = nil },
+		worker:  func(w *fleet.Worker) { w.Events = []follow.Endpoint{pipe.Endpoint(0)} },
+		options: []kvsteer.Option{kvsteer.WithEvents(quiet)},
+	})
+	r.exact()
+	assert.Zero(t, r.value("kvsteer_worker_events_silent", "worker", "w0"))
+	for i := range 12 {
+		status, body := r.post(chat(fleettest.Text(uint64(i), 100), false))
+		require.Equal(t, http.StatusOK, status, body)
+	}
+	r.eventually(func() bool { return r.value("kvsteer_worker_events_silent", "worker", "w0") == 1 }, "silent")
+	got := r.gather()
+	assert.InDelta(t, 1, sum(got["kvsteer_worker_cache_ranks"], "worker", "w0", "trust", "approximate"), 0)
+	assert.Zero(t, sum(got["kvsteer_cache_ranks"], "trust", "exact"))
+}
+
+// Of a model that only providers have no workers are missed; one that has lost its workers has none.
+func TestModelsWithoutWorkers(t *testing.T) {
+	r := newRig(t, rigConfig{engines: 1, options: []kvsteer.Option{kvsteer.WithProviders(clouds(t))}})
+	d := decided("cloud", "big")
+	d.Candidates[0].Type = policy.Provider
+	r.metrics.OnDecision(d)
+	r.metrics.OnOutcome(ended(d, nil))
+	page := text(t, r.registry)
+	require.Contains(t, page, `kvsteer_requests_total{model="big"`)
+	require.NotContains(t, page, `kvsteer_model_workers{model="big"}`)
+	require.Contains(t, page, `kvsteer_model_workers{model="m"} 1`)
+	r.list.set()
+	r.eventually(func() bool { return strings.Contains(text(t, r.registry), `kvsteer_model_workers{model="m"} 0`) }, "it has lost them")
+	require.NotContains(t, text(t, r.registry), `kvsteer_model_workers{model="big"}`)
+}
+
+// What was not shown of one router's providers is not said of the next, which has none.
+func TestUnshownProvidersAreForgotten(t *testing.T) {
+	r := newRig(t, rigConfig{engines: 1, options: []kvsteer.Option{kvsteer.WithProviders(clouds(t))}})
+	require.Positive(t, r.value("kvsteer_metrics_unshown", "kind", "provider"))
+	next, err := kvsteer.New(kvsteer.WithFleet(r.fleet), kvsteer.WithHooks(r.metrics))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, next.Close()) })
+	r.metrics.Attach(next)
+	r.value("kvsteer_metrics_unshown") // which may be read before the providers are
+	require.Zero(t, r.value("kvsteer_metrics_unshown", "kind", "provider"))
 }
 
 // An engine that reports other cached tokens than it has is seen as suspect.

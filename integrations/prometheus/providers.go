@@ -51,6 +51,7 @@ func (m *Metrics) newProviders() {
 // the bound are not shown.
 func (m *Metrics) collectProviders(set *providers.Set, ch chan<- prom.Metric) {
 	if set == nil {
+		m.read.hidden.offers.Store(0)
 		return
 	}
 	g, now := &m.read.offers, m.opts.Now()

@@ -1,6 +1,8 @@
 package prometheus
 
 import (
+	"sync/atomic"
+
 	prom "github.com/prometheus/client_golang/prometheus"
 
 	"github.com/kvsteer/kvsteer"
@@ -51,7 +53,8 @@ type modelSet struct {
 	ttft, itl, duration  prom.Observer
 	promptLen, outputLen prom.Observer
 	ratio                prom.Observer
-	idle                 int64 // since when nobody serves or uses it, Unix nanoseconds; under the table's lock
+	served               atomic.Bool // by a worker, now or ever
+	idle                 int64       // since when nobody serves or uses it, Unix nanoseconds; under the table's lock
 }
 
 // modelSeries are those of one model, by the buckets of its time to first token.

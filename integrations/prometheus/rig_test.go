@@ -50,6 +50,7 @@ type rig struct {
 type rigConfig struct {
 	engines int
 	engine  func(i int, c *fleettest.Config)
+	worker  func(w *fleet.Worker)
 	metrics prometheus.Options
 	options []kvsteer.Option
 	// before is called with the Metrics before the Router is made.
@@ -69,7 +70,11 @@ func newRig(t *testing.T, c rigConfig) *rig {
 		}
 		e := fleettest.New(t, cfg)
 		r.engines = append(r.engines, e)
-		workers = append(workers, e.Worker())
+		w := e.Worker()
+		if c.worker != nil {
+			c.worker(&w)
+		}
+		workers = append(workers, w)
 	}
 	r.list.set(workers...)
 	var err error

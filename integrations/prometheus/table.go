@@ -135,16 +135,19 @@ func (t *table[T]) label(k key) (string, bool) {
 	return e.label, true
 }
 
-// named is a name with its label.
-type named struct{ name, label string }
+// named is a name with its label and set.
+type named[T any] struct {
+	name, label string
+	set         *T
+}
 
 // list returns those that have series of their own.
-func (t *table[T]) list() []named {
+func (t *table[T]) list() []named[T] {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	out := make([]named, 0, len(t.sets))
+	out := make([]named[T], 0, len(t.sets))
 	for k, e := range t.sets {
-		out = append(out, named{k.name, e.label})
+		out = append(out, named[T]{k.name, e.label, e.set})
 	}
 	return out
 }
