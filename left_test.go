@@ -69,7 +69,7 @@ func TestOutcomesSayWhoLeft(t *testing.T) {
 			t.Helper()
 			resp, err := sendWithin(t.Context(), r, slow, false)
 			if err == nil {
-				resp.Body.Close()
+				require.NoError(t, resp.Body.Close())
 			}
 			require.Error(t, err)
 		}, false},
