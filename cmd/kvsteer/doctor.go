@@ -62,6 +62,10 @@ func runDoctor(ctx context.Context, args []string, stdout, stderr io.Writer) int
 		return exitUsage
 	}
 	urls := flags.Args()
+	if late := slices.IndexFunc(urls, func(arg string) bool { return strings.HasPrefix(arg, "-") }); late >= 0 {
+		fmt.Fprintf(stderr, "kvsteer doctor: %s comes after what to examine: write flags before the fleet file or URLs\n", urls[late])
+		return exitUsage
+	}
 	if *fleetFile == "" && len(urls) == 1 && isFleetFile(urls[0]) {
 		*fleetFile, urls = urls[0], nil
 	}
@@ -127,7 +131,7 @@ func workersAt(urls []string) []fleet.Worker {
 		}
 		workers[i] = fleet.Worker{Name: fmt.Sprintf("worker-%d", i), URL: strings.TrimRight(raw, "/")}
 		if u, err := url.Parse(raw); err == nil && u.Host != "" && u.User == nil {
-			workers[i].Name = u.Host
+			workers[i].Name = u.Host + strings.TrimRight(u.Path, "/") // one host may have several engines
 		}
 	}
 	return workers

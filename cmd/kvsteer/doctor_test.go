@@ -92,6 +92,8 @@ func TestDoctorCannotLook(t *testing.T) {
 		"both":             {[]string{"-fleet", fleetFile, "http://127.0.0.1:1"}, "usage: kvsteer doctor"},
 		"no time":          {[]string{"-timeout", "0s", "-fleet", fleetFile}, "usage: kvsteer doctor"},
 		"unknown flag":     {[]string{"-frob"}, "frob"},
+		"a flag too late":  {[]string{fleetFile, "-probe"}, "write flags before"},
+		"late, with URLs":  {[]string{"http://127.0.0.1:1", "-json"}, "write flags before"},
 		"files":            {[]string{"-fleet", fleetFile, "-files", "model"}, "want MODEL=DIR"},
 		"no fleet file":    {[]string{"-fleet", "none.yaml"}, "-fleet none.yaml: "},
 		"empty fleet":      {[]string{"-fleet", write(t, "a.yaml", "workers: []")}, "it lists no workers"},
@@ -112,6 +114,18 @@ func TestDoctorCannotLook(t *testing.T) {
 	code, _, errs := examine("-h")
 	assert.Zero(t, code)
 	assert.Contains(t, errs, "docs/doctor.md")
+}
+
+// Engines behind one host are told apart by their paths.
+func TestDoctorOneHost(t *testing.T) {
+	t.Parallel()
+	workers := workersAt([]string{"http://gw:8000/a/", "gw:8000/b", "http://gw:8001"})
+	require.NoError(t, fleet.Validate(workers))
+	var names []string
+	for i := range workers {
+		names = append(names, workers[i].Name)
+	}
+	assert.Equal(t, []string{"gw:8000/a", "gw:8000/b", "gw:8001"}, names)
 }
 
 // A warning is no fault, unless one says so.

@@ -52,6 +52,8 @@ func (s *sources) UnmarshalJSON(b []byte) error {
 // checkEvents: do the engine's KV events arrive, all of them?
 func checkEvents(ctx context.Context, p *patient) findings {
 	switch {
+	case len(p.worker.Events) == 0 && !p.reachable: // of which not even the kind is known
+		return skipped("the worker does not answer, and none are configured")
 	case len(p.worker.Events) == 0:
 		return p.noEvents()
 	case slices.ContainsFunc(p.worker.Events, polled):

@@ -110,6 +110,11 @@ func (p *prober) run(ctx context.Context) {
 		p.add(fault("the first request fails: %v", err).advise(requestAdvice).after("ranks"))
 		return
 	}
+	if tokens, block := p.fits(); tokens <= block {
+		p.add(skipped("a request works; its %d tokens, all that there is room for, fill no block of %d and one token more, so that "+
+			"nothing of it could be cached", tokens, block))
+		return
+	}
 	delay, heard := p.listen(ctx, published)
 	if heard && p.early(ctx) {
 		published = p.published()
@@ -142,11 +147,9 @@ const requestAdvice = "Send the engine a request by hand and look into its log: 
 
 // compose writes the prompt and finds out its token ids.
 func (p *prober) compose(ctx context.Context) {
-	block := usualBlock
-	for _, known := range []int{p.member.BlockSize(), p.blockSize()} {
-		if known > 0 {
-			block = known
-		}
+	_, block := p.fits()
+	if block == 0 {
+		block = usualBlock
 	}
 	// A word is a token at the least.
 	sentences := 1 + probeBlocks*block/len(strings.Fields(sentence))
@@ -178,6 +181,17 @@ func (p *prober) compose(ctx context.Context) {
 		request["return_token_ids"] = true
 		p.body, _ = json.Marshal(request)
 	}
+}
+
+// fits is how long the prompt is and how long the engine's blocks are, in tokens. A block that
+// isn't known has none: nothing is said by it.
+func (p *prober) fits() (tokens, block int) {
+	for _, known := range []int{p.member.BlockSize(), p.blockSize()} {
+		if known > 0 {
+			block = known
+		}
+	}
+	return p.enc.Count, block
 }
 
 // nonce is a word that no earlier prompt had.

@@ -49,10 +49,14 @@ func (t *text) line(s string) { fmt.Fprintln(t.w, s) }
 // printable keeps what engines say of themselves from controlling a terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		switch {
+		case unicode.IsControl(r):
 			return ' '
+		case unicode.Is(unicode.Cf, r): // can't be seen, and may turn round what is around it
+			return -1
+		default:
+			return r
 		}
-		return r
 	}, s)
 }
 
