@@ -19,6 +19,12 @@ func (chatCodec) EncodeRequest(r *Request, o *RequestOptions, note func(Warning)
 	if len(r.Stop) > maxStops {
 		return nil, &UnsupportedError{Field: "stop", Service: chatName, Reason: "it takes four stop sequences at most"}
 	}
+	e.reasons = openAIReasons(r.Model) && (o == nil || !o.OldMaxTokens)
+	if e.reasons && len(r.Stop) > 0 {
+		return nil, &UnsupportedError{
+			Field: "stop", Service: chatName, Reason: "this model takes no stop sequences: leave them out, or take another model",
+		}
+	}
 	e.limits(r, o)
 	e.form(r)
 	if r.Stream {
@@ -45,6 +51,8 @@ type chatWriter struct {
 	w      jsonWriter
 	note   func(Warning)
 	gemini gemini
+	// reasons: the model is one of OpenAI's that takes no sampling parameters.
+	reasons bool
 }
 
 func (e *chatWriter) warn(field, reason string) { e.note(Warning{Field: field, Reason: reason}) }
@@ -144,12 +152,8 @@ func (e *chatWriter) limits(r *Request, o *RequestOptions) {
 		}
 		w.key(name).int(r.MaxTokens)
 	}
-	if r.Temperature != "" {
-		w.key("temperature").raw(string(r.Temperature))
-	}
-	if r.TopP != "" {
-		w.key("top_p").raw(string(r.TopP))
-	}
+	e.sampler("temperature", r.Temperature)
+	e.sampler("top_p", r.TopP)
 	if r.TopK != "" {
 		e.warn("top_k", "the API has no such bound; top_p is the nearest")
 	}
@@ -162,6 +166,18 @@ func (e *chatWriter) limits(r *Request, o *RequestOptions) {
 	}
 	if r.User != "" {
 		w.key("user").str(r.User)
+	}
+}
+
+// sampler writes a parameter of sampling, where the model takes any. 1 is what both are anyhow.
+func (e *chatWriter) sampler(field string, n json.Number) {
+	switch v, err := n.Float64(); {
+	case n == "":
+	case !e.reasons:
+		e.w.key(field).raw(string(n))
+	case err != nil || v != 1:
+		e.warn(field, "this model takes none")
+	default:
 	}
 }
 
