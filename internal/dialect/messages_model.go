@@ -19,6 +19,7 @@ const (
 	claudeStrict     = 41 // strict tools, output_config.format; temperature or top_p, not both
 	claudeAdaptive   = 46 // thinking of type adaptive, with an effort; no turn of its own that was begun
 	claudeNoSampling = 47 // no temperature, top_p, top_k; thinking of type adaptive only
+	claudeOmits      = 47 // what is thought is shown only if display asks for it
 	claudeThinking   = 50 // thinks unless it is told not to
 	claudeUnforced   = 51 // of Fable and Mythos: no tool_choice any or tool
 	claudeAlways     = 55 // can't be told not to; Sonnet: no tool_choice any or tool
@@ -57,6 +58,12 @@ func claudeOf(model string) claude {
 // version is left to the service: not all of these families' models do.
 func (c claude) unforced() bool {
 	return c.sonnet && c.version >= claudeAlways || c.thinker && c.version >= claudeUnforced
+}
+
+// stoppable reports whether the model thinks unless it is told not to, and can be told. A
+// name without a version is left to the service.
+func (c claude) stoppable() bool {
+	return c.has(claudeThinking) && !c.has(claudeAlways) && !c.thinker
 }
 
 // smallNumber reads a number of one digit: those of versions have no more, dates do.

@@ -12,6 +12,8 @@ type messagesThinking struct {
 	budget int64
 	// effort is output_config's; "" leaves it out.
 	effort string
+	// shown asks for a summary of what was thought.
+	shown bool
 }
 
 // The types of thinking.
@@ -40,6 +42,9 @@ func (w *messagesWriter) plan(o *RequestOptions) {
 	}
 	t := w.r.Thinking
 	switch {
+	case t == nil && w.forced() && w.model.stoppable():
+		w.thinking.kind = thinkDisabled
+		w.warn("tool_choice", "this model thinks of itself, but not where a tool must be called: it was told not to")
 	case t == nil:
 	case t.Off:
 		w.dontThink()
@@ -89,9 +94,16 @@ func (w *messagesWriter) thinkAdaptive(t *Thinking, room int64) {
 	w.thinking.effort = effort
 	if w.forced() {
 		w.warn(fieldEffort, "the service doesn't think where a tool must be called")
+		if w.model.stoppable() {
+			w.thinking.kind = thinkDisabled
+			if effort == effortXHigh || effort == effortMax {
+				w.thinking.effort = "high" // the highest that Opus 5 takes without thinking
+			}
+		}
 		return
 	}
 	w.thinking.kind = thinkAdaptive
+	w.thinking.shown = w.model.has(claudeOmits)
 }
 
 // thinkWithin is for models that are given a budget.
@@ -157,7 +169,11 @@ func (w *messagesWriter) reasoning() {
 		w.text(`}`)
 	default:
 		w.member("thinking")
-		w.text(`{"type":"` + w.thinking.kind + `"}`)
+		w.text(`{"type":"` + w.thinking.kind + `"`)
+		if w.thinking.shown {
+			w.text(`,"display":"summarized"`)
+		}
+		w.text(`}`)
 	}
 	format := w.r.Format
 	if w.thinking.effort == "" && format == nil {

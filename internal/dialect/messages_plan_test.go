@@ -52,12 +52,13 @@ func TestMessagesThinking(t *testing.T) {
 		"no room":                      {"claude-sonnet-4-5", high, 1500, "", "", "1500", 1},
 		"a model that doesn't":         {"claude-3-5-haiku-20241022", high, 0, "", "", "4096", 1},
 		"adaptive":                     {"claude-opus-4-6", &Thinking{Effort: "medium"}, 0, `{"type":"adaptive"}`, `{"effort":"medium"}`, "12288", 0},
-		"adaptive, least":              {"claude-opus-4-7", &Thinking{Effort: "minimal"}, 100, `{"type":"adaptive"}`, `{"effort":"low"}`, "100", 0},
-		"adaptive, by a budget":        {"claude-opus-4-7", &Thinking{Budget: 30000}, 100, `{"type":"adaptive"}`, `{"effort":"high"}`, "100", 0},
-		"adaptive, most":               {"claude-opus-4-7", &Thinking{Effort: "xhigh"}, 100, `{"type":"adaptive"}`, `{"effort":"xhigh"}`, "100", 0},
+		"adaptive, least":              {"claude-opus-4-7", &Thinking{Effort: "minimal"}, 100, `{"type":"adaptive","display":"summarized"}`, `{"effort":"low"}`, "100", 0},
+		"adaptive, by a budget":        {"claude-opus-4-7", &Thinking{Budget: 30000}, 100, `{"type":"adaptive","display":"summarized"}`, `{"effort":"high"}`, "100", 0},
+		"adaptive, most":               {"claude-opus-4-7", &Thinking{Effort: "xhigh"}, 100, `{"type":"adaptive","display":"summarized"}`, `{"effort":"xhigh"}`, "100", 0},
 		"adaptive, most, earlier":      {"claude-opus-4-6", &Thinking{Effort: "xhigh"}, 100, `{"type":"adaptive"}`, `{"effort":"high"}`, "100", 0},
 		"adaptive, unknown effort":     {"claude-opus-4-6", &Thinking{Effort: "hard"}, 100, `{"type":"adaptive"}`, ``, "100", 1},
-		"an alias":                     {"claude-latest", low, 100, `{"type":"adaptive"}`, `{"effort":"low"}`, "100", 0},
+		"an alias":                     {"claude-latest", low, 100, `{"type":"adaptive","display":"summarized"}`, `{"effort":"low"}`, "100", 0},
+		"adaptive, always":             {"claude-opus-5-5", low, 100, `{"type":"adaptive","display":"summarized"}`, `{"effort":"low"}`, "100", 0},
 		"another's model":              {"glm-4.6", low, 4096, `{"type":"enabled","budget_tokens":1024}`, ``, "4096", 0},
 		"off, by default":              {"claude-opus-4-7", off, 100, "", "", "100", 0},
 		"off, said":                    {"claude-sonnet-5", off, 100, `{"type":"disabled"}`, "", "100", 0},
@@ -84,7 +85,7 @@ func TestMessagesThinkingAndTools(t *testing.T) {
 		}), nil)
 		return string(got["thinking"])
 	}
-	const budget, adaptive = `{"type":"enabled","budget_tokens":1024}`, `{"type":"adaptive"}`
+	const budget, adaptive = `{"type":"enabled","budget_tokens":1024}`, `{"type":"adaptive","display":"summarized"}`
 	call, result := Part{Kind: ToolCall, ID: "1", Name: "f"}, says(User, Part{Kind: ToolResult, ID: "1"})
 	forced := func(r *Request) { r.Choice = &ToolChoice{Kind: ChoiceTool, Name: "f"} }
 	goesOn := func(parts ...Part) func(*Request) {
@@ -108,6 +109,45 @@ func TestMessagesThinkingAndTools(t *testing.T) {
 		{"claude-sonnet-4-5", next, budget},
 	} {
 		assert.Equal(t, c.want, think(c.model, c.change))
+	}
+}
+
+// Models that think of themselves answer 400 to a tool that must be called, unless they are
+// told not to think.
+func TestMessagesForcedToolsStopThinking(t *testing.T) {
+	anyTool, named := &ToolChoice{Kind: ChoiceAny}, &ToolChoice{Kind: ChoiceTool, Name: "f"}
+	const disabled = `{"type":"disabled"}`
+	for name, c := range map[string]struct {
+		model    string
+		choice   *ToolChoice
+		thinking *Thinking
+		want     string
+		output   string
+		warnings []string
+	}{
+		"any":                     {"claude-sonnet-5", anyTool, nil, disabled, "", []string{"tool_choice"}},
+		"named":                   {"anthropic/claude-opus-5", named, nil, disabled, "", []string{"tool_choice"}},
+		"asked to think":          {"claude-sonnet-5", named, &Thinking{Effort: "low"}, disabled, `{"effort":"low"}`, []string{fieldEffort}},
+		"asked to think too hard": {"claude-opus-5", anyTool, &Thinking{Effort: "xhigh"}, disabled, `{"effort":"high"}`, []string{fieldEffort}},
+		"asked for the most":      {"claude-opus-5", anyTool, &Thinking{Effort: effortMax}, disabled, `{"effort":"high"}`, []string{fieldEffort}},
+		"told not to":             {"claude-opus-5", anyTool, &Thinking{Off: true}, disabled, "", nil},
+		"not forced":              {"claude-sonnet-5", &ToolChoice{Kind: ChoiceAuto}, nil, "", "", nil},
+		"none":                    {"claude-sonnet-5", &ToolChoice{Kind: ChoiceNone}, nil, "", "", nil},
+		"no choice":               {"claude-sonnet-5", nil, nil, "", "", nil},
+		"off by default":          {"claude-opus-4-7", anyTool, nil, "", "", nil},
+		"always thinks":           {"claude-fable-5", anyTool, nil, "", "", nil},
+		"an alias":                {"claude-latest", anyTool, nil, "", "", nil},
+		"another's model":         {"glm-4.6", anyTool, nil, "", "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, warnings := sent(t, asked(func(r *Request) {
+				r.Model, r.Choice, r.Thinking, r.Tools = c.model, c.choice, c.thinking, []Tool{{Name: "f"}}
+			}), nil)
+			assert.Equal(t, c.want, string(got["thinking"]))
+			assert.Equal(t, c.output, string(got["output_config"]))
+			assert.Equal(t, c.warnings, warnings)
+			assert.Equal(t, c.choice != nil, got["tool_choice"] != nil, "the choice stays the client's")
+		})
 	}
 }
 

@@ -37,6 +37,7 @@ func apis() []api {
 	}
 	anthropic := via(providertest.Anthropic, providers.Anthropic{})
 	opus, sonnet := named("claude-opus-4-7", anthropic), named("claude-sonnet-5-5", anthropic)
+	thinker := named("claude-sonnet-5", anthropic)
 	reasoner := named("gpt-5", via(providertest.OpenAI, providers.OpenAI{}))
 	reasonerChat := named("o3", via(providertest.OpenAI, providers.OpenAI{}, prompt.Chat))
 	return []api{
@@ -47,7 +48,7 @@ func apis() []api {
 			},
 			ways: []way{
 				direct(providertest.OpenAI), direct(providertest.Gemini), via(providertest.OpenAI, providers.OpenAI{}),
-				via(providertest.Gemini, providers.Gemini{}), anthropic, reasoner, opus, sonnet,
+				via(providertest.Gemini, providers.Gemini{}), anthropic, reasoner, opus, sonnet, thinker,
 			},
 		},
 		{
@@ -66,7 +67,7 @@ func apis() []api {
 				providertest.StopEnd: "completed", providertest.StopLength: "incomplete max_output_tokens", providertest.StopTools: "completed",
 				providertest.StopAtText: "completed",
 			},
-			ways: []way{direct(providertest.OpenAI), via(providertest.OpenAI, providers.OpenAI{}, prompt.Chat), anthropic, reasonerChat, opus, sonnet},
+			ways: []way{direct(providertest.OpenAI), via(providertest.OpenAI, providers.OpenAI{}, prompt.Chat), anthropic, reasonerChat, opus, sonnet, thinker},
 		},
 	}
 }

@@ -29,7 +29,7 @@ func refused(a *api, w *way, q *question) bool {
 	switch w.upstream() {
 	case "gpt-5", "o3":
 		return q.stop != ""
-	case "claude-opus-4-7":
+	case "claude-opus-4-7", "claude-sonnet-5":
 		return begun || a.name == "messages" && called && q.tools == nil
 	case "claude-sonnet-5-5":
 		return begun || q.force != "" || a.name == "messages" && called && q.tools == nil
@@ -75,6 +75,9 @@ func sentMessages(a *api, w *way, q *question) object {
 	}
 	if q.force != "" {
 		o["tool_choice"] = object{"type": "tool", "name": q.force, "disable_parallel_tool_use": true}
+		if w.upstream() == "claude-sonnet-5" { // which else thinks, and mustn't then
+			o["thinking"] = object{"type": "disabled"}
+		}
 	}
 	if q.stop != "" {
 		o["stop_sequences"] = []any{q.stop}
@@ -87,7 +90,11 @@ func sentMessages(a *api, w *way, q *question) object {
 		loop := q.turns[len(q.turns)-1].calls != nil
 		switch {
 		case w.adaptive():
-			o["thinking"] = object{"type": "adaptive"}
+			thinking := object{"type": "adaptive"}
+			if a.name != "messages" { // whose clients say themselves whether they want to see it
+				thinking["display"] = "summarized"
+			}
+			o["thinking"] = thinking
 			config["effort"] = q.effort
 		case a.name == "messages" || q.effort == "low" && !loop:
 			o["thinking"] = object{"type": "enabled", "budget_tokens": 1024.0}
