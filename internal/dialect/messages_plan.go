@@ -44,7 +44,7 @@ func (w *messagesWriter) plan(o *RequestOptions) {
 	switch {
 	case t == nil && w.forced() && w.model.stoppable():
 		w.thinking.kind = thinkDisabled
-		w.warn("tool_choice", "this model thinks of itself, but not where a tool must be called: it was told not to")
+		w.warn("tool_choice", "this model thinks by itself, but not where a tool must be called: it was told not to")
 	case t == nil:
 	case t.Off:
 		w.dontThink()

@@ -112,7 +112,7 @@ func TestMessagesThinkingAndTools(t *testing.T) {
 	}
 }
 
-// Models that think of themselves answer 400 to a tool that must be called, unless they are
+// Models that think by themselves answer 400 to a tool that must be called, unless they are
 // told not to think.
 func TestMessagesForcedToolsStopThinking(t *testing.T) {
 	anyTool, named := &ToolChoice{Kind: ChoiceAny}, &ToolChoice{Kind: ChoiceTool, Name: "f"}
