@@ -38,7 +38,7 @@ func (c *Consul) Discover(ctx context.Context, set func([]fleet.Worker) error) e
 	}
 }
 
-func (c *Consul) query(ctx context.Context, index uint64) (workers []fleet.Worker, next uint64, err error) {
+func (c *Consul) query(ctx context.Context, index uint64) (all []fleet.Worker, next uint64, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL+"&index="+strconv.FormatUint(index, 10), http.NoBody)
 	if err != nil {
 		return nil, 0, err
@@ -63,9 +63,9 @@ func (c *Consul) query(ctx context.Context, index uint64) (workers []fleet.Worke
 	}
 	for _, e := range list {
 		// An ID is unique on its node alone; a service without an address has that of its node.
-		w := fleet.Worker{Name: e.Node.Node + "/" + e.Service.ID, Epoch: e.Service.Meta["epoch"], Labels: e.Service.Meta}
-		w.URL = "http://" + net.JoinHostPort(cmp.Or(e.Service.Address, e.Node.Address), e.Service.Port.String())
-		workers = append(workers, w) // without an epoch the Fleet finds out about restarts by itself
+		at := "http://" + net.JoinHostPort(cmp.Or(e.Service.Address, e.Node.Address), e.Service.Port.String())
+		// Without an epoch the Fleet finds out about restarts by itself.
+		all = append(all, fleet.Worker{Name: e.Node.Node + "/" + e.Service.ID, URL: at, Epoch: e.Service.Meta["epoch"], Labels: e.Service.Meta})
 	}
-	return workers, next, err
+	return all, next, err
 }
