@@ -50,7 +50,7 @@ func TestVLLM(t *testing.T) {
 	out := outDir(t)
 	script(t, time.Hour, "setup.sh")
 	binary := filepath.Join(out, "nethttp")
-	script(t, 20*time.Minute, "-c", "cd ../../.. && go build -o '"+binary+"' ./examples/nethttp")
+	script(t, 20*time.Minute, "-c", "cd ../../../examples/nethttp && go build -o '"+binary+"' .")
 
 	ports := freePorts(t, 3*workers)
 	fleet := make([]*worker, workers)
