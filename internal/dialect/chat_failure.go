@@ -26,7 +26,8 @@ func (chatCodec) DecodeFailure(status int, _ http.Header, body []byte) *Failure 
 	return f
 }
 
-// aboutCredential reports whether the words are about the credential itself.
+// aboutCredential reports whether the words are about the credential itself. Of a message
+// they are the first ones: it may quote what the client chose after them.
 func (f *Failure) aboutCredential() bool {
 	for _, word := range [...]string{f.Code, f.Type} {
 		switch word {
@@ -35,13 +36,14 @@ func (f *Failure) aboutCredential() bool {
 		default:
 		}
 	}
-	for _, words := range [...]string{"Invalid access token", "API key not valid", "API key expired", "organization has been disabled"} {
-		if strings.Contains(f.Message, words) {
-			return true
-		}
-	}
-	return false
+	return begins(f.Message, "Invalid access token", keyNotValid, keyExpired, "This organization has been disabled")
 }
+
+// What Gemini says of a key, with the status of a bad request.
+const (
+	keyNotValid = "API key not valid"
+	keyExpired  = "API key expired"
+)
 
 // maxMessage bounds what an error says, in bytes.
 const maxMessage = 4096
@@ -118,10 +120,10 @@ func chatFailureKind(f *Failure) FailureKind {
 	switch status {
 	case 0, http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusRequestEntityTooLarge:
 		switch { // Gemini has one code for all of these
+		case isNotice(f.Message, keyNotValid, keyExpired):
+			return FailAuth
 		case saysContext(f.Message):
 			return FailContext
-		case strings.Contains(f.Message, "API key not valid"), strings.Contains(f.Message, "API key expired"):
-			return FailAuth
 		case strings.Contains(f.Message, "PROHIBITED_CONTENT"):
 			return FailContent
 		default:
@@ -180,7 +182,8 @@ func kindOfStatus(status int) FailureKind {
 const statusOverloaded = 529
 
 // saysContext finds the prompt that is too long by what services say of it, where the code
-// doesn't: few have one.
+// doesn't: few have one. A client that puts such words where they are quoted makes its own
+// request one of these, and nobody else's.
 func saysContext(message string) bool {
 	m := strings.ToLower(message)
 	for _, words := range [...]string{

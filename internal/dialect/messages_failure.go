@@ -29,6 +29,9 @@ func (messages) DecodeFailure(status int, _ http.Header, body []byte) *Failure {
 		return f // a page of some proxy's
 	}
 	f.fill(v.Get("error"))
+	if status == http.StatusUnauthorized || status == http.StatusPaymentRequired { // nothing says it better
+		f.Kind = messagesKind(status)
+	}
 	return f
 }
 
@@ -60,7 +63,9 @@ func (f *Failure) fill(v jsonscan.Value) {
 }
 
 // kindOfRequest tells invalid requests apart. The API has one type for all of them, and only
-// its texts say which it is.
+// its texts say which it is. Where one may quote the request, a client can put words into it:
+// those for FailContext and FailContent are looked for anywhere, as they concern its own
+// request only. Those that close a provider for others must be the service's.
 func kindOfRequest(message string) FailureKind {
 	text := strings.ToLower(message)
 	has := func(phrases ...string) bool {
@@ -72,17 +77,35 @@ func kindOfRequest(message string) FailureKind {
 		return false
 	}
 	switch {
+	case isNotice(text, "your credit balance", "you have reached your specified api usage limits",
+		"you have reached your specified workspace api usage limits"):
+		return FailQuota
+	case isNotice(text, "this organization has been disabled"):
+		return FailAuth
 	case has("prompt is too long", "exceed context limit", "context window", "input is too long"):
 		return FailContext
-	case has("credit balance", "usage limits"):
-		return FailQuota
 	case has("content filtering policy"):
 		return FailContent
-	case has("organization has been disabled"):
-		return FailAuth
 	default:
 		return FailRequest
 	}
+}
+
+// isNotice reports whether a text is one of a service's own about the account. It begins with
+// the words: what quotes the request has words of its own first. And it has no colon before
+// a space: a complaint about a field has one, and may begin with the field's name, which is
+// any that the client chose.
+func isNotice(text string, words ...string) bool {
+	return begins(text, words...) && !strings.Contains(text, ": ")
+}
+
+func begins(text string, words ...string) bool {
+	for _, w := range words {
+		if strings.HasPrefix(text, w) {
+			return true
+		}
+	}
+	return false
 }
 
 // messagesKind is what an HTTP status says by itself.
