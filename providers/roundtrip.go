@@ -87,7 +87,11 @@ func (c *call) prepare() (*http.Request, error) {
 		return nil, err
 	}
 	u, err := c.offer.from.Kind.Endpoint(c.offer.url, &c.target)
-	if err != nil {
+	switch {
+	case err == nil:
+	case c.x.API == 0: // the client chose the path
+		return nil, c.fail(ClassUnsupported, whyPath, err)
+	default:
 		c.bad(ClassServer, 0, false) // it would be the same with others
 		return nil, c.fail(ClassServer, "", err)
 	}
@@ -222,6 +226,8 @@ func (c *call) pass() ([]byte, error) {
 		return nil, c.fail(ClassUnsupported, whyName, nil)
 	}
 }
+
+const whyPath = "the provider doesn't serve this path"
 
 const whyName = "the provider has another name for the model, which can be put only in JSON"
 

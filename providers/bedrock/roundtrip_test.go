@@ -315,3 +315,25 @@ func TestFactory(t *testing.T) {
 	_, err = factory(map[string]string{"regoin": "x"})
 	require.ErrorContains(t, err, "regoin")
 }
+
+// Bedrock has no other paths than its models': a client that asks for one closes nothing.
+func TestForwardsAreUnsupported(t *testing.T) {
+	s := bedrocktest.New(t, bedrocktest.Options{})
+	o := offerAt(t, signed(s), haiku)
+	for range 20 {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://gateway.example/v1/moderations", strings.NewReader(`{"model":"m"}`))
+		require.NoError(t, err)
+		resp, err := o.RoundTripper(base(t), providers.Exchange{}).RoundTrip(req)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		var failed *providers.Error
+		require.ErrorAs(t, err, &failed)
+		require.Equal(t, providers.ClassUnsupported, failed.Class)
+		require.NotEmpty(t, failed.Message)
+	}
+	assert.Empty(t, s.Requests())
+	st := o.Standing(time.Now())
+	assert.True(t, st.Ready, st.Reason)
+	assert.Equal(t, providers.BreakerClosed, st.Breaker)
+}
