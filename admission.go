@@ -147,7 +147,7 @@ func (r *Router) expectedCost(s *Selection) (cost int64, unpriced string) {
 		}
 		for _, o := range offers {
 			one, known := r.opts.costAt(o, v.model, priced(u))
-			if cost = max(cost, one); !known && unpriced == "" {
+			if cost = max(cost, one); !known && unpriced == "" && r.opts.tenancy.Prices != nil {
 				unpriced = "the model has no price at the provider " + quote(o.Provider()) + ", so it counts as free there"
 			}
 		}

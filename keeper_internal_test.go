@@ -1,6 +1,7 @@
 package kvsteer
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -52,6 +53,15 @@ func TestNamesKept(t *testing.T) {
 		`{"audio":{"voice":"alloy","format":"wav"},"previous_response_id":"resp_1"}`:                                                     false,
 		`{"tools":[{"type":"function","function":{"parameters":{"properties":{"file_id":{"type":"string"}},"file_id":"x"}}}]}`:           false,
 		`{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"read","input":{"file_id":"of the client"}}]}]}`: false,
+		`{"input":[{"id":"msg_1"}]}`:                                                                                                     true,
+		`{"input":[{"id":"msg_1","type":null}]}`:                                                                                         true,
+		`{"input":[{"id":"ig_1","type":"image_generation_call"}]}`:                                                                       true,
+		`{"input":[{"id":"ig_1","type":"image_generation_call","result":"aGk="}]}`:                                                       false,
+		`{"input":[{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"output_text","text":"x"}]}]}`:                   false,
+		`{"input":[{"id":"fc_1","type":"function_call","call_id":"c","name":"f","arguments":"{}"}]}`:                                     false,
+		`{"extra_body":{"google":{"cached_content":"cachedContents/1"}}}`:                                                                true,
+		`{"data_sources":[{"type":"azure_search","parameters":{"index_name":"hr"}}]}`:                                                    true,
+		`{"x":` + strings.Repeat(`[`, 40) + strings.Repeat(`]`, 40) + `}`:                                                                true,
 		`{"metadata":{"conversation":"c"}}`:                                                                                              false,
 	} {
 		o, err := jsonscan.Parse([]byte(body), 0)

@@ -23,7 +23,7 @@ func (r *Router) nobody(s *Selection, ev *evaluation) *Error {
 		if slices.ContainsFunc(snap.ForModel(model), computesOnly) {
 			what = "workers compute prompts but none generates answers for the model "
 		}
-		if why := ev.unfit(); why != "" && !s.haveWorkers(snap) {
+		if why := ev.unfit(); why != "" && !s.mayHaveWorkers(snap) && ev.Plan.Empty.Action != policy.Wait {
 			return badRequest(nil, "nobody who serves the model %s can serve this request: %s", quote(model), why)
 		}
 		err := &Error{
@@ -50,9 +50,12 @@ func (r *Router) nobody(s *Selection, ev *evaluation) *Error {
 	return err
 }
 
-// haveWorkers reports whether workers serve one of the request's models, well or not.
-func (s *Selection) haveWorkers(snap *fleet.Snapshot) bool {
-	return slices.ContainsFunc(s.views, func(v view) bool { return len(s.pooled(snap.Serving(v.model))) > 0 })
+// mayHaveWorkers reports whether workers serve one of the request's models, well or not, or
+// may: some have yet to say what they serve.
+func (s *Selection) mayHaveWorkers(snap *fleet.Snapshot) bool {
+	unknown := func(m *fleet.Member) bool { return !m.ModelsKnown() }
+	serve := func(v view) bool { return len(s.pooled(snap.Serving(v.model))) > 0 }
+	return slices.ContainsFunc(s.pooled(snap.Members()), unknown) || slices.ContainsFunc(s.views, serve)
 }
 
 // rejected says why a plan has nobody.

@@ -120,10 +120,18 @@ func (r *Router) responseHolder(p *Placement) (place, *Error) {
 		return place{}, &Error{Code: CodeForbidden, Message: "the response is at a provider that the request may not go to"}
 	default:
 	}
+	var heir *providers.Offer // any of the provider's: it finds the response by its id
 	for _, o := range r.opts.providers.All() {
-		if o == at.offer || o.Provider() == at.offer.Provider() && o.Model() == at.offer.Model() {
+		switch same := o.Provider() == at.offer.Provider(); {
+		case o == at.offer, same && o.Model() == at.offer.Model():
 			return place{offer: o}, nil
+		case same && heir == nil && !p.asked.barred(o):
+			heir = o
+		default:
 		}
+	}
+	if heir != nil {
+		return place{offer: heir}, nil
 	}
 	return place{}, &Error{Code: CodeNoCandidates, Message: "the response is at a provider that is not used any more"}
 }
