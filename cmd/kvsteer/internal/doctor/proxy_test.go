@@ -29,7 +29,7 @@ func behind(t *testing.T, e *fleettest.Engine, m meddler) fleet.Worker {
 	to, err := url.Parse(e.URL())
 	require.NoError(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(to)
-	proxy.FlushInterval = -1
+	proxy.FlushInterval, proxy.Transport = -1, whole{}
 	proxy.ModifyResponse = func(r *http.Response) error {
 		r.Header.Del("Date")
 		return nil
@@ -43,6 +43,24 @@ func behind(t *testing.T, e *fleettest.Engine, m meddler) fleet.Worker {
 	w := e.Worker()
 	w.URL = s.URL
 	return w
+}
+
+// whole sends a request when its body is here. A plain proxy now and then breaks an answer
+// off without it: a server closes the body that it reads from once an answer begins, and
+// whoever is still looking for its end then closes the connection.
+type whole struct{}
+
+func (whole) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body == nil {
+		return http.DefaultTransport.RoundTrip(r)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return http.DefaultTransport.RoundTrip(r)
 }
 
 // at answers one path.
