@@ -77,11 +77,16 @@ func (l *lane) now(req *kvsteer.Request) *kvsteer.Selection {
 func (l *lane) wait(ctx context.Context, name string, req *kvsteer.Request) {
 	l.t.Helper()
 	before := l.router.Waiting()
+	l.send(ctx, name, req)
+	require.Eventually(l.t, func() bool { return l.router.Waiting() == before+1 }, wait, tick)
+}
+
+// send selects in the background.
+func (l *lane) send(ctx context.Context, name string, req *kvsteer.Request) {
 	go func() {
 		s, err := l.router.Select(ctx, req)
 		l.got <- result{name, s, err}
 	}()
-	require.Eventually(l.t, func() bool { return l.router.Waiting() == before+1 }, wait, tick)
 }
 
 func (l *lane) next() result {
