@@ -119,18 +119,7 @@ func (o OpenAI) oldMaxTokens(base *url.URL, upstream string) bool {
 		return o.MaxTokensField == oldMaxTokens
 	}
 	host := "." + strings.ToLower(base.Hostname())
-	return !strings.HasSuffix(host, ".openai.com") && !strings.HasSuffix(host, ".openai.azure.com") && !openAIReasons(upstream)
-}
-
-// openAIReasons reports whether a name is like those of OpenAI's models that reason: o3-mini,
-// gpt-5.1, openai/o4-mini. Whoever passes them on (a proxy, a router of models) takes the
-// field that they want.
-func openAIReasons(model string) bool {
-	name := strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
-	if v, ok := strings.CutPrefix(name, "gpt-"); ok {
-		return v != "" && v[0] >= '5' && v[0] <= '9'
-	}
-	return len(name) > 1 && name[0] == 'o' && name[1] >= '1' && name[1] <= '9'
+	return !strings.HasSuffix(host, ".openai.com") && !strings.HasSuffix(host, ".openai.azure.com") && !dialect.NewOpenAI(upstream)
 }
 
 // Gemini is the OpenAI-compatible endpoint of Google's Gemini API: chat and embeddings. A

@@ -2,14 +2,24 @@ package dialect
 
 import "strings"
 
-// openAIReasons reports whether a name is like those of OpenAI's models that reason: o3-mini,
-// gpt-5.1, openai/o4-mini. The service answers 400 to stop sequences and to most values of
-// temperature and top_p. It is what chooses max_completion_tokens in package providers, but for
-// gpt-5-chat, which doesn't reason and takes them all.
-func openAIReasons(model string) bool {
-	name := strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
+// NewOpenAI reports whether a name is like those of OpenAI's models since o1: o3-mini,
+// gpt-5.1, openai/o4-mini. They take max_completion_tokens, and not max_tokens; whoever
+// passes them on (a proxy, a router of models) takes what they want.
+func NewOpenAI(model string) bool {
+	name := bareModel(model)
 	if v, ok := strings.CutPrefix(name, "gpt-"); ok {
-		return v != "" && v[0] >= '5' && v[0] <= '9' && !strings.HasPrefix(v, "5-chat")
+		return v != "" && v[0] >= '5' && v[0] <= '9'
 	}
 	return len(name) > 1 && name[0] == 'o' && name[1] >= '1' && name[1] <= '9'
+}
+
+// openAIReasons reports whether it is one of those that reason. The service answers 400 to
+// their stop sequences and to most values of temperature and top_p; gpt-5-chat doesn't
+// reason, and takes them all.
+func openAIReasons(model string) bool {
+	return NewOpenAI(model) && !strings.HasPrefix(bareModel(model), "gpt-5-chat")
+}
+
+func bareModel(model string) string {
+	return strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
 }
