@@ -76,6 +76,11 @@ func TestProgram(t *testing.T) {
 				assert.Contains(t, string(c.fake.Last().Body), word)
 			}
 
+			c.fake.Script(providertest.Answer{Text: "A pixel."})
+			got, err = sdk.whole(t.Context(), &question{turns: []turn{{text: "What is it?", image: true}}})
+			require.NoError(t, err, c.fake.Last().Problem)
+			assert.Equal(t, []any{"A pixel.", 1}, []any{got.Text, c.fake.Last().Images})
+
 			c.fake.Script(providertest.Answer{Fault: providertest.ContextTooLong})
 			_, err = sdk.stream(t.Context(), hello(), func() {})
 			status, _ := sdk.failure(err)
