@@ -79,7 +79,12 @@ number --threads "$threads"
 
 taken() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 for p in $port $events_port $replay_port; do
-	if taken "$p"; then die "port $p is already in use"; fi
+	# The engine process of a server that was just killed may hold its ports a moment longer.
+	for ((waited = 0; ; waited++)); do
+		taken "$p" || break
+		[ $waited -lt 60 ] || die "port $p is already in use"
+		sleep 0.5
+	done
 done
 
 args=(
