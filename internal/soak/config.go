@@ -1,0 +1,49 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// config is how long, how fast and with what.
+type config struct {
+	length, warm time.Duration
+	rate         float64       // requests a second
+	rest         time.Duration // of arrivals between two samples
+	churn        time.Duration // between two things that happen to workers
+	workers      int
+	blocks       int     // of a worker's cache
+	active       int     // tenants at a time
+	tenants      float64 // new tenants a second
+	growth       float64 // the most that is allowed, 0.05 for five in a hundred
+	leak         string  // what to leak on purpose, see leaks.go
+	folder       string  // for the ledger's files
+}
+
+// defaults are for a length.
+func defaults(length time.Duration, rate float64) config {
+	return config{
+		length: length, warm: length / 6, rate: rate, rest: min(30*time.Second, length/60), churn: min(5*time.Second, length/60),
+		workers: 6, blocks: 2048, active: 300, tenants: 10, growth: 0.05,
+	}
+}
+
+// fewest is how many samples can be judged.
+const fewest = 9
+
+func (c *config) check() error {
+	var errs []error
+	wrong := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	wrong(c.rate <= 0 || c.rest <= 0 || c.churn <= 0, "-rate, -rest and -churn must be positive")
+	wrong(c.workers < 4, "-workers is %d: it takes 4, so that some are left whatever happens to one", c.workers)
+	wrong(c.blocks < 16 || c.active < 1 || c.tenants < 0, "-blocks must be 16 at least, -active 1, and -tenants not negative")
+	if len(errs) == 0 && int((c.length-c.warm)/c.rest) < fewest {
+		wrong(true, "%v with %v of warm-up and a sample each %v are fewer than the %d samples it takes", c.length, c.warm, c.rest, fewest)
+	}
+	return errors.Join(errs...)
+}

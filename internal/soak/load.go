@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// load sends requests when they are due, whatever became of those before.
+type load struct {
+	rig      *rig
+	injected *injected
+	asking   *asking
+	client   *http.Client
+	wg       sync.WaitGroup
+	inFlight atomic.Int64
+	sent     int
+	late     times // by how much requests were late to leave
+	took     times // from when a request was due until all of its answer was here
+
+	mu       sync.Mutex
+	counts   [outcomes]int
+	failures []string // the first
+}
+
+func newLoad(r *rig, w *workers, c *config) *load {
+	return &load{
+		rig: r, injected: w.injected, asking: &asking{config: c, workers: w, began: time.Now()},
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024, IdleConnTimeout: time.Minute}},
+	}
+}
+
+// run sends n requests at a rate. After every so many of them it calls rest, as soon as that
+// does not decline, when none is under way any more; the time that this takes is not counted.
+func (l *load) run(ctx context.Context, n int, rate float64, every int, rest func() (taken bool, err error)) (ran time.Duration, err error) {
+	began := time.Now()
+	var resting time.Duration
+	interval := time.Duration(float64(time.Second) / rate)
+	for waits := 0; l.sent < n; {
+		due := began.Add(resting + time.Duration(l.sent)*interval)
+		if early := time.Until(due); early > 0 {
+			if err := pause(ctx, early); err != nil {
+				return 0, err
+			}
+		} else if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		l.late.add(time.Since(due))
+		l.send(ctx, uint64(l.sent), due)
+		l.sent++
+		if waits++; waits < every && l.sent < n {
+			continue
+		}
+		stopped := time.Now()
+		taken, err := rest()
+		if err != nil {
+			return 0, err
+		}
+		if taken {
+			waits = 0
+			resting += time.Since(stopped)
+		}
+	}
+	l.wg.Wait()
+	return time.Since(began) - resting, nil
+}
+
+func (l *load) send(ctx context.Context, n uint64, due time.Time) {
+	l.inFlight.Add(1)
+	l.wg.Go(func() {
+		defer l.inFlight.Add(-1)
+		q := l.asking.question(n)
+		became, why := l.ask(ctx, &q)
+		l.took.add(time.Since(due))
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.counts[became]++
+		const enough = 20
+		if became == failed && len(l.failures) < enough {
+			l.failures = append(l.failures, fmt.Sprintf("request %d after %v: %s", n, time.Since(l.asking.began).Round(time.Second), why))
+		}
+	})
+}
+
+func (l *load) failedSoFar() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts[failed]
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// report is what a run has shown.
+type report struct {
+	config                     config
+	ran, rested                time.Duration
+	sent                       int
+	counts                     [outcomes]int
+	failures                   []string
+	lateP50, lateP99, lateMost time.Duration
+	tookP50, tookP99, tookMost time.Duration
+	tenants                    int
+	made                       int
+	did                        map[string]int
+	samples                    []sample
+	judged                     []judgement
+	underLoad                  string
+	// left says what was not zero in the end, and what does not add up.
+	left []string
+}
+
+// violations are the reasons for which it has failed.
+func (r *report) violations() []string {
+	var all []string
+	for _, j := range r.judged {
+		if j.grows {
+			name, _, _ := j.measure.about()
+			all = append(all, fmt.Sprintf("%s grows: %.1f%% from the first to the last third, by its slope %.1f%%", name, 100*j.growth, 100*j.slope))
+		}
+	}
+	if n := r.counts[failed]; n > 0 {
+		all = append(all, fmt.Sprintf("%d requests failed without having been made to:\n    %s", n, strings.Join(r.failures, "\n    ")))
+	}
+	return append(all, r.left...)
+}
+
+func (r *report) print(to io.Writer) {
+	c := &r.config
+	fmt.Fprintf(to, "%v at %g requests/s, %v of it warm-up; %d samples at rest, for which arrivals stopped for %v in all\n",
+		c.length, c.rate, c.warm, len(r.samples), r.rested.Round(time.Second))
+	fmt.Fprintf(to, "sent %d requests in %v: %.1f/s; late to leave: p50 %v, p99 %v, most %v\n",
+		r.sent, r.ran.Round(time.Second), float64(r.sent)/r.ran.Seconds(), short(r.lateP50), short(r.lateP99), short(r.lateMost))
+	fmt.Fprintf(to, "from due to answered: p50 %v, p99 %v, most %v\n", short(r.tookP50), short(r.tookP99), short(r.tookMost))
+	for o := range outcomes {
+		fmt.Fprintf(to, "  %8d %v\n", r.counts[o], o)
+	}
+	fmt.Fprintf(to, "%d tenants and %d workers came and went, each worker with a new adapter; workers:", r.tenants, r.made)
+	for i, name := range slices.Sorted(maps.Keys(r.did)) {
+		if i > 0 {
+			fmt.Fprint(to, ",")
+		}
+		fmt.Fprintf(to, " %d %s", r.did[name], name)
+	}
+	fmt.Fprintf(to, "\n%s\n", r.underLoad)
+	if n := len(r.samples); n > 0 {
+		exact, ranks := 0, 0
+		for _, s := range r.samples {
+			exact, ranks = exact+s.exact, ranks+s.ranks
+		}
+		fmt.Fprintf(to, "caches that were known exactly: %.0f%% of the ranks\n", 100*float64(exact)/float64(max(1, ranks)))
+	}
+	fmt.Fprintf(to, "\n| at rest, after the warm-up | first third | middle | last third | least | most | growth | by slope | |\n|---|---|---|---|---|---|---|---|---|\n")
+	for _, j := range r.judged {
+		name, unit, _ := j.measure.about()
+		if unit != "" {
+			name += ", " + unit
+		}
+		verdict := "flat"
+		if j.grows {
+			verdict = "**grows**"
+		}
+		fmt.Fprintf(to, "| %s | %.0f | %.0f | %.0f | %.0f | %.0f | %+.1f%% | %+.1f%% | %s |\n",
+			name, j.first, j.middle, j.last, j.least, j.most, 100*j.growth, 100*j.slope, verdict)
+	}
+	violations := r.violations()
+	if len(violations) == 0 {
+		fmt.Fprintf(to, "\nverdict: nothing grows by more than %.0f%%, nothing failed that was not made to, nothing is left in flight\n", 100*c.growth)
+		return
+	}
+	fmt.Fprintln(to, "\nverdict: FAILED")
+	for _, v := range violations {
+		fmt.Fprintln(to, "  "+v)
+	}
+}
+
+// short rounds to what is worth reading.
+func short(d time.Duration) time.Duration {
+	const digits = 100
+	switch {
+	case d > time.Second:
+		return d.Round(time.Second / digits)
+	case d > time.Millisecond:
+		return d.Round(time.Millisecond / digits)
+	default:
+		return d.Round(time.Microsecond)
+	}
+}
