@@ -229,6 +229,7 @@ func TestInternalHeader(t *testing.T) {
 	t.Parallel()
 	for name, internal := range map[string]bool{
 		"x-kvsteer-anything": true, "X-KVSTEER-": true, "x-data-parallel-rank": true,
+		"x_kvsteer_anything": true, "X-Kvsteer_A": true, "X_Data_Parallel-RANK": true, "X-Data-Parallel-Rank2": false,
 		"x-kvsteer": false, "X-Session-Id": false, "": false,
 	} {
 		require.Equal(t, internal, kvsteer.InternalHeader(name), name)

@@ -67,6 +67,7 @@ type attemptBody struct {
 	io.ReadCloser
 
 	client *http.Request   // to tell whose fault an error is
+	resp   *http.Response  // whose trailers come with its end
 	ctx    context.Context //nolint:containedctx // the attempt's, which cancel ends
 	cancel context.CancelCauseFunc
 	sel    *Selection
@@ -92,6 +93,9 @@ func (b *attemptBody) Read(p []byte) (int, error) {
 		b.watch.Stop()
 	}
 	b.sel.Touch()
+	if err != nil {
+		strip(b.resp.Trailer)
+	}
 	switch {
 	case err == nil:
 	case !errors.Is(err, io.EOF):

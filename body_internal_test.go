@@ -41,7 +41,7 @@ func TestIdleTimeoutIsPerRead(t *testing.T) {
 		const most = time.Minute
 		src := &paced{ctx: ctx, delays: []time.Duration{most - 1, most - 1, 1, most - 1, most + 1}}
 		b := &attemptBody{
-			ReadCloser: src, client: req, ctx: ctx, cancel: cancel, idle: most,
+			ReadCloser: src, client: req, resp: &http.Response{}, ctx: ctx, cancel: cancel, idle: most,
 			sel: &Selection{router: &Router{opts: options{now: time.Now}}},
 		}
 		buf := make([]byte, 8)

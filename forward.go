@@ -26,7 +26,7 @@ import (
 // own, which must then allow it.
 func DefaultForward(r *http.Request) bool {
 	p := strings.TrimSuffix(r.URL.Path, "/")
-	if path.Clean(p) != p {
+	if path.Clean(p) != p || !forwardable(p) {
 		return false // what an engine makes of dots and double slashes is unknown
 	}
 	switch p {
@@ -162,12 +162,13 @@ func (t *Transport) send(req *http.Request, p *Placement) (*http.Response, error
 	p.Answered(resp.StatusCode)
 	p.MarkAnswer(resp.Header)
 	relocate(resp, target.URL)
+	strip(resp.Trailer)
 	if resp.Body == nil || resp.Body == http.NoBody {
 		p.End()
 		return resp, nil // nobody need come back to close it
 	}
 	handed = true
-	body := placedBody{ReadCloser: resp.Body, placement: p}
+	body := placedBody{ReadCloser: resp.Body, placement: p, resp: resp}
 	resp.Body = &body
 	if w, ok := body.ReadCloser.(io.Writer); ok { // 101 Switching Protocols: it is the connection
 		resp.Body = &placedConn{placedBody: &body, Writer: w}
@@ -180,11 +181,13 @@ type placedBody struct {
 	io.ReadCloser
 
 	placement *Placement
+	resp      *http.Response // whose trailers come with its end
 }
 
 func (b *placedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
+		strip(b.resp.Trailer)
 		b.placement.End()
 	}
 	return n, err
@@ -395,7 +398,9 @@ func readdress(req *http.Request, base *url.URL) *http.Request {
 	out.URL = join(base, req.URL)
 	out.Host = ""
 	out.RequestURI = ""
+	unlist(out.Header)
 	strip(out.Header)
+	strip(out.Trailer)
 	return out
 }
 

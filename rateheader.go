@@ -103,8 +103,11 @@ func (r *rateHeader) set(h http.Header, api API, now time.Time) {
 // MarkAnswer sets in the header of the answer to the client how the limits stand that the
 // request has passed, by the names that clients of its API know (x-ratelimit-... with
 // durations; anthropic-ratelimit-... with moments), and removes what the worker said of its
-// own. Budgets that are nearly spent are told by [HeaderBudget]. Without limits it does nothing. A [Transport] does it for its requests.
+// own. Budgets that are nearly spent are told by [HeaderBudget]. Without limits it only
+// removes what is internal (see [InternalHeader]): workers don't speak for the router. A
+// [Transport] does it for its requests.
 func (s *Selection) MarkAnswer(h http.Header) {
+	strip(h)
 	if s.account.hold != nil {
 		s.account.header.set(h, s.parsed.api, s.router.opts.now())
 	}

@@ -88,7 +88,6 @@ const (
 	tlsTimeout         = 10 * time.Second
 	idlePerWorker      = 512
 	idleTimeout        = 90 * time.Second
-	headerInternal     = "X-Kvsteer-" // internal headers: stripped from what clients send
 	pathModels         = "/v1/models"
 	contentEventStream = "text/event-stream"
 	contentJSON        = "application/json"
@@ -235,9 +234,10 @@ func (t *Transport) attempt(req *http.Request, sel *Selection) (*http.Response, 
 		return nil, err
 	}
 	relocate(resp, target.URL)
+	strip(resp.Trailer)
 	failed := failureOf(resp)
 	body := &attemptBody{
-		ReadCloser: resp.Body, client: req, ctx: ctx, cancel: cancel, sel: sel, member: member,
+		ReadCloser: resp.Body, client: req, resp: resp, ctx: ctx, cancel: cancel, sel: sel, member: member,
 		failure: retryable(resp.StatusCode),
 	}
 	resp.Body = body
@@ -380,21 +380,4 @@ func retryable(status int) bool {
 	default:
 		return false
 	}
-}
-
-// strip removes from a client's headers what only the router may say.
-func strip(h http.Header) {
-	for k := range h {
-		if InternalHeader(k) {
-			delete(h, k)
-		}
-	}
-}
-
-// InternalHeader reports whether a header of this name, in any case, says what only the
-// router may say. A [Transport] removes it from clients' requests; so must a gateway that
-// forwards them itself, before it sets what [Target] has.
-func InternalHeader(name string) bool {
-	return len(name) >= len(headerInternal) && strings.EqualFold(name[:len(headerInternal)], headerInternal) ||
-		strings.EqualFold(name, headerRank)
 }

@@ -99,10 +99,11 @@ func New(list []Provider, o Options) (*Set, error) {
 // answer may take is a matter of the request's context.
 func newBase() *http.Transport {
 	const patience, idle, perHost = 10 * time.Second, 90 * time.Second, 64
+	const header = 1 << 20 // bytes of an answer's
 	return &http.Transport{
 		DialContext:         (&net.Dialer{Timeout: patience}).DialContext,
 		TLSHandshakeTimeout: patience, IdleConnTimeout: idle, MaxIdleConnsPerHost: perHost,
-		ForceAttemptHTTP2: true, DisableCompression: true,
+		ForceAttemptHTTP2: true, DisableCompression: true, MaxResponseHeaderBytes: header,
 	}
 }
 

@@ -41,9 +41,11 @@ type planner interface {
 // NewEncoder returns an Encoder. It starts nothing until it is used.
 func NewEncoder(o Options) *Encoder {
 	o = o.withDefaults()
-	e := &Encoder{opts: o, cache: newLRU(o.CacheBytes), client: o.Client, flights: map[cacheKey]*flight{}}
-	if e.client == nil {
+	e := &Encoder{opts: o, cache: newLRU(o.CacheBytes), flights: map[cacheKey]*flight{}}
+	if o.Client == nil {
 		e.client, e.ownsCli = newClient(), true
+	} else {
+		e.client = staying(o.Client)
 	}
 	e.root, e.cancel = context.WithCancel(context.Background())
 	e.health = newHealth(o.Now, o.MaxCalls)

@@ -224,3 +224,24 @@ func TestStrangeText(t *testing.T) {
 		assert.Contains(t, eng.last().raw, text)
 	}
 }
+
+// A prompt goes to the engine's address only, wherever the engine sends it.
+func TestRedirectsTakeNoPromptElsewhere(t *testing.T) {
+	t.Parallel()
+	other := newEngine(t, nil)
+	away := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", other.URL+r.URL.Path)
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	}
+	eng := newEngine(t, map[string]http.HandlerFunc{"/tokenize": away, "/v1/chat/completions/render": away})
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	e := newEncoder(t, Options{Client: &http.Client{Transport: transport}})
+	require.Equal(t, SourceBytes, encode(t, e, Chat, chatBody, eng.URL).Source)
+	require.NotEmpty(t, eng.paths())
+	require.Empty(t, other.paths())
+
+	follows := newEncoder(t, Options{Client: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return nil }}})
+	encode(t, follows, Chat, chatBody, eng.URL)
+	require.NotEmpty(t, other.paths(), "whose own choice it is")
+}

@@ -18,7 +18,8 @@ type Options struct {
 	// NoRender and NoTokenize leave the engine's endpoints out.
 	NoRender, NoTokenize bool
 	// Client makes the calls to engines. Nil means one that keeps connections
-	// alive, follows no redirects, uses no proxy, and is closed with the Encoder.
+	// alive, uses no proxy, and is closed with the Encoder. Redirects are not followed,
+	// which would send prompts to where an engine says, unless Client has a CheckRedirect.
 	Client *http.Client
 	// Deadline is the time that all sources together may take for one request, on
 	// top of what its size explains (a millisecond for each KiB, up to two
@@ -55,6 +56,7 @@ const (
 	bytesPerMillisecond = 1 << 10
 	maxExtraDeadline    = 2 * time.Second
 
+	maxHeader     = 64 << 10 // bytes of a reply's header
 	idlePerEngine = 32
 	idleFor       = 90 * time.Second
 )
@@ -90,7 +92,21 @@ func newClient() *http.Client {
 		Transport: &http.Transport{
 			MaxIdleConnsPerHost: idlePerEngine,
 			IdleConnTimeout:     idleFor,
+
+			MaxResponseHeaderBytes: maxHeader,
 		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		CheckRedirect: stay,
 	}
 }
+
+// staying is a user's client that goes to the engine's address and nowhere else.
+func staying(c *http.Client) *http.Client {
+	if c.CheckRedirect != nil {
+		return c
+	}
+	copied := *c
+	copied.CheckRedirect = stay
+	return &copied
+}
+
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

@@ -150,9 +150,10 @@ func NewProver(local Local, o ProverOptions) *Prover {
 		audit: NewAuditor(o.Audit), slots: make(chan struct{}, o.Parallel),
 		engines: map[string]*provenEngine{}, models: map[string]*provenModel{},
 	}
-	p.client = o.Client
-	if p.client == nil {
+	if o.Client == nil {
 		p.client, p.ownsCli = newClient(), true
+	} else {
+		p.client = staying(o.Client)
 	}
 	p.unknown.doubt(string(errNoEngine), [numAPIs]bool{})
 	p.root, p.cancel = context.WithCancel(context.Background())

@@ -266,3 +266,18 @@ func TestElementsWithoutNumber(t *testing.T) {
 		assert.NotContains(t, log.String(), "secret")
 	})
 }
+
+// An engine does not send its poller elsewhere, whosever client it is.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	for _, c := range []*http.Client{newClient(), staying(&http.Client{})} {
+		require.ErrorIs(t, c.CheckRedirect(nil, nil), http.ErrUseLastResponse)
+	}
+	own := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return nil }}
+	require.Same(t, own, staying(own))
+	var given http.Client
+	tr := &Transport{Client: &given}
+	s := newSource(tr, "http://127.0.0.1:1")
+	defer func() { s.cancel(); <-s.done }()
+	require.ErrorIs(t, s.client.CheckRedirect(nil, nil), http.ErrUseLastResponse)
+	require.Nil(t, given.CheckRedirect, "the user's is as it was")
+}

@@ -88,12 +88,14 @@ type item struct {
 // newSource starts to poll.
 func newSource(t *Transport, url string) *source {
 	s := &source{
-		t: t, url: url, client: t.Client, method: http.MethodPost,
+		t: t, url: url, method: http.MethodPost,
 		patience: orDefault(t.Patience, DefaultPatience),
 		lanes:    make(map[int]*lane), done: make(chan struct{}), changed: make(chan struct{}),
 	}
-	if s.client == nil {
+	if t.Client == nil {
 		s.client = newClient()
+	} else {
+		s.client = staying(t.Client)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel

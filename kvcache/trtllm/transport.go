@@ -66,7 +66,8 @@ type Transport struct {
 	// engine that nobody has polled for long.
 	MaxReply int64
 	// Client makes the requests; its Timeout should be 0. nil means one of the
-	// Transport's own, with no proxy and no redirects.
+	// Transport's own, with no proxy. Redirects are not followed, unless it has a
+	// CheckRedirect.
 	Client *http.Client
 	// Prepare, if not nil, is called with each request before it is sent, for
 	// example to add a header that a gateway in between wants. It must be safe
@@ -177,9 +178,21 @@ func orDefault[T ~int64](v, def T) T {
 
 // newClient has connections of its own, so that closing them disturbs nobody.
 func newClient() *http.Client {
-	const idleFor = time.Minute
-	return &http.Client{
-		Transport:     &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: idleFor},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	const (
+		idleFor   = time.Minute
+		maxHeader = 64 << 10 // bytes of an answer's header
+	)
+	return staying(&http.Client{
+		Transport: &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: idleFor, MaxResponseHeaderBytes: maxHeader},
+	})
+}
+
+// staying is a client that goes to the engine's address and nowhere else.
+func staying(c *http.Client) *http.Client {
+	if c.CheckRedirect != nil {
+		return c
 	}
+	copied := *c
+	copied.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &copied
 }

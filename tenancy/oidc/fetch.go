@@ -14,7 +14,9 @@ import (
 )
 
 const (
-	// maxDocument bounds what an issuer answers, in bytes, maxKeys how many keys count.
+	// maxHeader and maxDocument bound what an issuer answers, in bytes, maxKeys how many keys
+	// count.
+	maxHeader   = 64 << 10
 	maxDocument = 1 << 20
 	maxKeys     = 100
 	maxRedirect = 5
@@ -29,6 +31,7 @@ func (r *Resolver) newClient() *http.Client {
 	} else {
 		r.own = &http.Transport{
 			ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: r.opts.Timeout,
+			MaxResponseHeaderBytes: maxHeader,
 		}
 		c.Transport = r.own
 	}

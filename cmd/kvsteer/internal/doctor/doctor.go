@@ -144,10 +144,13 @@ func (p *patient) examine(ctx context.Context) {
 
 // newClient is one that goes to the workers themselves and nowhere else.
 func newClient() *http.Client {
-	const idle = 30 * time.Second
+	const (
+		idle      = 30 * time.Second
+		maxHeader = 64 << 10 // bytes of an answer's
+	)
 	return &http.Client{
 		Transport: &http.Transport{
-			DialContext: new(net.Dialer).DialContext, MaxIdleConnsPerHost: 4, IdleConnTimeout: idle,
+			DialContext: new(net.Dialer).DialContext, MaxIdleConnsPerHost: 4, IdleConnTimeout: idle, MaxResponseHeaderBytes: maxHeader,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
