@@ -165,7 +165,6 @@ func (r *Router) gather(s *Selection, ev *evaluation, m *fleet.Member, at int, n
 	home := r.residency.of(m.ID())
 	adapter := s.views[at].adapterOn(m)
 	for rank := range m.Ranks() {
-		load := m.Pressure(rank, now)
 		owner := home.owner(rank)
 		block := r.blockSize(owner, m)
 		standing := r.index.Standing(owner)
@@ -177,17 +176,12 @@ func (r *Router) gather(s *Selection, ev *evaluation, m *fleet.Member, at int, n
 			Name: w.Name, Instance: m.ID(), Rank: rank, Class: w.Class, Labels: w.Labels,
 			BlockSize: block, Trust: standing.Trust, Silent: home != nil && home.silence.silent.Load(),
 			Speculative: w.Speculative, Follows: w.Role == fleet.RoleDecode && at == 0,
-			Prefilling: load.PrefillRequests, Decoding: load.DecodeRequests,
-			PrefillTokens: load.PrefillTokens, PrefillPairs: load.PrefillPairs,
-			OtherWaiting: load.OtherWaiting, OtherRunning: load.OtherRunning,
-			KVUsage: load.KVUsage, ReportAge: load.Age, Tie: r.rng.Uint32(),
+			Tie: r.rng.Uint32(),
 		}
+		laden(&place, m, rank, now)
 		if r.queue != nil {
 			place.PromisedTokens, place.PromisedPairs = r.queue.ahead(m, rank)
 			place.Wanting = r.queue.wanting(m, rank)
-		}
-		if load.PrefillRequests > 0 {
-			place.PrefillFor = max(now.Sub(load.PrefillSince), 0)
 		}
 		ev.places = append(ev.places, place)
 	}
@@ -239,7 +233,9 @@ func (r *Router) book(s *Selection, ev *evaluation, number int) {
 		a.inferred = false
 	}
 	at := a.computes()
-	r.index.Book(at.owner, r.booked(s, at.keys, at.owner), r.expectedFor(at, ev.Candidates[i].PredictedTTFT))
+	keys, ttl := r.booked(s, at.keys, at.owner), r.expectedFor(at, ev.Candidates[i].PredictedTTFT)
+	r.index.Book(at.owner, keys, ttl)
+	r.replicas.sends(at.member, at.rank, keys, ttl)
 	s.assume(&a, ev.Candidates[i].PredictedTTFT)
 	s.attempt = a
 }
@@ -301,7 +297,9 @@ func (r *Router) keep(s *Selection, l *leg) {
 		return
 	}
 	l.inferred = false
-	r.index.Book(l.owner, r.booked(s, l.keys, l.owner), r.opts.approxTTL)
+	keys := r.booked(s, l.keys, l.owner)
+	r.index.Book(l.owner, keys, r.opts.approxTTL)
+	r.replicas.sends(l.member, l.rank, keys, r.opts.approxTTL)
 }
 
 // decide records the evaluation.
@@ -334,7 +332,7 @@ func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Tim
 		p := &ev.Plan.Shadows[i]
 		d.Shadows = append(d.Shadows, ShadowDecision{Policy: p.Policy, Rule: p.Rule, Chosen: p.First, Differs: p.Differs})
 	}
-	d.Degradations = s.account.degraded(d.Degradations)
+	d.Degradations = r.replicas.degraded(s.account.degraded(d.Degradations))
 	if id := s.account.identity; id != nil {
 		d.VerifiedBy = id.By
 	}

@@ -320,10 +320,10 @@ func leastLoaded(members []*fleet.Member, tried []place) *fleet.Member {
 	return best
 }
 
-// load is the requests in flight on all ranks.
+// load is the requests in flight on all ranks, those of other routers included.
 func load(m *fleet.Member) (n int) {
 	for rank := range m.Ranks() {
-		n += m.InFlight(rank).Requests
+		n += m.InFlight(rank).Requests + m.Peers(rank).Requests
 	}
 	return n
 }

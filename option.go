@@ -15,6 +15,7 @@ import (
 	"github.com/kvsteer/kvsteer/policy"
 	"github.com/kvsteer/kvsteer/policy/classify"
 	"github.com/kvsteer/kvsteer/providers"
+	"github.com/kvsteer/kvsteer/replica"
 )
 
 // Option configures a Router.
@@ -39,7 +40,9 @@ type options struct {
 	tags        []string
 	index       kvcache.Options
 	weights     kvcache.TierWeights
-	queue       *QueueOptions // nil: requests don't wait
+	queue       *QueueOptions    // nil: requests don't wait
+	exchange    replica.Exchange // nil: no other routers are known
+	replicas    ReplicaOptions
 	// transferRate is the tokens a second between workers.
 	transferRate float64
 	hooks        hookSet

@@ -55,15 +55,17 @@ func (r *Router) Outlook() []Outlook {
 	return out
 }
 
-// laden fills in what a rank has to do.
+// laden fills in what a rank has to do: ours, what other routers tell of, and what
+// else its engine reports.
 func laden(p *steer.Place, m *fleet.Member, rank int, now time.Time) {
 	load := m.Pressure(rank, now)
-	p.Prefilling, p.Decoding = load.PrefillRequests, load.DecodeRequests
-	p.PrefillTokens, p.PrefillPairs = load.PrefillTokens, load.PrefillPairs
+	all := together(&load)
+	p.Prefilling, p.Decoding = all.PrefillRequests, all.DecodeRequests
+	p.PrefillTokens, p.PrefillPairs = all.PrefillTokens, all.PrefillPairs
 	p.OtherWaiting, p.OtherRunning = load.OtherWaiting, load.OtherRunning
 	p.KVUsage, p.ReportAge = load.KVUsage, load.Age
-	if load.PrefillRequests > 0 {
-		p.PrefillFor = max(now.Sub(load.PrefillSince), 0)
+	if all.PrefillRequests > 0 {
+		p.PrefillFor = max(now.Sub(all.PrefillSince), 0)
 	}
 }
 

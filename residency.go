@@ -19,10 +19,11 @@ import (
 // residency ties workers to owners in the index: it joins and leaves them as the
 // fleet changes, and runs a Follower for every event endpoint.
 type residency struct {
-	index  *kvcache.Index
-	opts   *options
-	proofs *proofs
-	polls  *trtllm.Transport // of engines whose events are fetched
+	index    *kvcache.Index
+	opts     *options
+	proofs   *proofs
+	replicas *replicas
+	polls    *trtllm.Transport // of engines whose events are fetched
 
 	// homes is copied on write under mu and read without a lock by every pick.
 	homes atomic.Pointer[map[string]*residence]
@@ -159,6 +160,7 @@ func (r *residency) onChange(c fleet.Change) {
 	case fleet.Added:
 		r.add(c.Member)
 	case fleet.Removed:
+		r.replicas.left(c.Member)
 		r.remove(c.Member.ID())
 	case fleet.CacheLost:
 		if h := r.of(c.Member.ID()); h != nil {
@@ -202,6 +204,7 @@ func (r *residency) add(m *fleet.Member) {
 		next := maps.Clone(*r.homes.Load())
 		next[m.ID()] = r.join(m)
 		r.homes.Store(&next)
+		r.replicas.joined(m)
 	}
 	r.proofs.serves(m)
 }

@@ -52,6 +52,9 @@ type Router struct {
 	run     string
 	entries atomic.Uint64 // in the ledger
 
+	replicas *replicas // nil: it is the only one
+	hush     func()    // ends listening to others
+
 	closed    atomic.Bool
 	stop      chan struct{}
 	closeOnce sync.Once
@@ -95,6 +98,10 @@ func New(opts ...Option) (*Router, error) {
 	r.inputs.New = func() any { return new(classify.Input) }
 	r.proofs = newProofs(r.encoder)
 	r.residency = newResidency(r.index, &r.opts, &r.proofs)
+	if o.exchange != nil {
+		r.replicas = newReplicas(r, o.exchange, o.replicas)
+		r.residency.replicas = r.replicas
+	}
 	r.residency.watch(o.fleet)
 	if t := o.tenancy; t != nil && t.Labels != nil && o.logger != nil {
 		o.logger.Info("kvsteer: tenants in metrics", slog.String("labels", t.Labels.Report()))
@@ -103,6 +110,11 @@ func New(opts ...Option) (*Router, error) {
 	if o.queue != nil {
 		r.queue = newQueue(o.queue)
 		r.wg.Go(r.serve)
+	}
+	if r.replicas != nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		r.hush = cancel
+		r.replicas.start(ctx)
 	}
 	return r, nil
 }
@@ -113,6 +125,9 @@ func (r *Router) Close() error {
 	r.closeOnce.Do(func() {
 		r.closed.Store(true)
 		close(r.stop)
+		if r.hush != nil {
+			r.hush()
+		}
 		r.wg.Wait()
 		r.residency.close()
 		if r.ownsEnc {

@@ -20,6 +20,8 @@ type Stats struct {
 	// Caches has one entry for each worker of the fleet, by name. One that has only just
 	// been discovered has no Ranks.
 	Caches []CacheStats
+	// Replicas is nil without [WithReplicas].
+	Replicas *ReplicaStats
 }
 
 // CacheStats says what is known of the cache of one worker's instance.
@@ -40,7 +42,7 @@ type CacheStats struct {
 func (r *Router) Stats() Stats {
 	out := Stats{
 		InFlight: r.InFlight(), Waiting: r.Waiting(), Lingering: int(r.lingering.Load()),
-		Index: r.index.Stats(), Prompts: r.encoder.Stats(),
+		Index: r.index.Stats(), Prompts: r.encoder.Stats(), Replicas: r.replicas.stats(),
 	}
 	if r.queue != nil {
 		out.MaxWaiting = r.queue.opts.MaxWaiting

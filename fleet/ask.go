@@ -270,7 +270,11 @@ func (m *Member) ownWork() []ownWork {
 	own := make([]ownWork, len(m.ranks))
 	for i := range own {
 		f := m.ranks[i].read()
-		own[i] = ownWork{prefill: f.PrefillRequests, decode: f.DecodeRequests, picks: f.Picks}
+		peers := m.Peers(i)
+		own[i] = ownWork{
+			prefill: f.PrefillRequests + peers.PrefillRequests, decode: f.DecodeRequests + peers.DecodeRequests,
+			picks: f.Picks,
+		}
 	}
 	return own
 }

@@ -64,6 +64,8 @@ type ranked struct {
 	outputTokens    atomic.Int64
 	contextTokens   atomic.Int64
 	picks           atomic.Uint64
+	// peers is what other routers said that they have here; nil: nothing.
+	peers atomic.Pointer[InFlight]
 
 	// Ranks are written by different cores all the time: keep each on cache lines
 	// of its own.

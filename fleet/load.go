@@ -31,8 +31,9 @@ type Load struct {
 	unsplit bool
 }
 
+// ownWork is what routers that we know of had in flight: this one, and its peers.
 type ownWork struct {
-	prefill, decode int
+	prefill, decode int // of all of them
 	picks           uint64
 }
 
@@ -73,14 +74,17 @@ type RankLoad struct {
 type Pressure struct {
 	// InFlight is our own part, exact.
 	InFlight
+	// Peers is the part of other routers that tell us of theirs, as they said it last; see
+	// [Member.SetPeers]. It is not in InFlight, nor in the others' below. Picks is 0.
+	Peers InFlight
 	// Fresh: the engine's report is not older than Options.StaleAfter. If false
 	// the fields below but Age are zero: the own part is all that is known, and it
 	// is always valid.
 	Fresh bool
 	// Age of the report; 0 if there was none.
 	Age time.Duration
-	// OtherRunning and OtherWaiting are requests that are not ours: what the
-	// engine reported less what we had in flight at that time. OthersKnown: it
+	// OtherRunning and OtherWaiting are requests that are neither ours nor Peers': what the
+	// engine reported less what all of those had in flight at that time. OthersKnown: it
 	// did report its queue.
 	OtherRunning, OtherWaiting int
 	OthersKnown                bool
@@ -95,7 +99,7 @@ type Pressure struct {
 // Pressure reads the load of a rank at time now. It takes no lock and does not
 // allocate.
 func (m *Member) Pressure(rank int, now time.Time) Pressure {
-	p := Pressure{InFlight: m.InFlight(rank)}
+	p := Pressure{InFlight: m.InFlight(rank), Peers: m.Peers(rank)}
 	l := m.load.Load()
 	if l == nil {
 		return p

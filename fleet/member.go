@@ -61,12 +61,13 @@ type Health struct {
 // same instance if and only if they are the same pointer; their IDs tell them
 // apart in logs.
 type Member struct {
-	fleet *Fleet
-	name  string
-	epoch string
-	id    string
-	url   *url.URL
-	ranks []ranked
+	fleet  *Fleet
+	name   string
+	epoch  string
+	id     string
+	shared string // SharedID
+	url    *url.URL
+	ranks  []ranked
 
 	worker atomic.Pointer[Worker]
 	health atomic.Pointer[Health]
@@ -94,6 +95,12 @@ type engineInfo struct {
 // ID is name@epoch, unique among all instances this fleet has seen that have an
 // epoch of their own.
 func (m *Member) ID() string { return m.id }
+
+// SharedID is the instance as every router knows it: name@epoch where the Discoverer
+// gives the epoch; name@~URL where it does not, for each router mints an ID of its own
+// then. It is for what routers tell each other and for nothing that must be exact: an
+// instance that took the place of another at the same address may share its name.
+func (m *Member) SharedID() string { return m.shared }
 
 // Name is the worker's name, shared by all its instances.
 func (m *Member) Name() string { return m.name }
@@ -250,6 +257,9 @@ func newMember(f *Fleet, w *Worker, epoch string, cancel context.CancelFunc) *Me
 		m.url = u
 	} else {
 		m.url = &url.URL{}
+	}
+	if m.shared = m.id; w.Epoch == "" {
+		m.shared = w.Name + "@~" + w.URL
 	}
 	m.worker.Store(w)
 	m.health.Store(&Health{State: StatePending, Since: f.opts.Now()})

@@ -1,0 +1,66 @@
+package fleet_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/kvsteer/kvsteer/fleet"
+)
+
+// What peers have is in the engine's report as well: it must not count twice, nor be
+// taken off what others have once it has grown since the report.
+func TestPeersAreNotCountedTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, e := newNetwork(), newEngine("m")
+		e.metrics = metricsText(1000, 6, 3, 0)
+		n.add("a", e)
+		f := start(t, fleet.Options{
+			Discoverer: fleet.Static(fleet.Worker{Name: "w", URL: "http://a"}), HTTPClient: n.client(),
+		})
+		ready(t, f)
+		m := f.Snapshot().Member("w")
+		own := m.Begin(0, fleet.Work{})
+		own.FirstToken()
+		m.SetPeers(0, fleet.InFlight{PrefillRequests: 1, DecodeRequests: 2, PrefillTokens: 500, Picks: 9})
+		time.Sleep(1200 * time.Millisecond)
+		e.set(func(e *engine) { e.hang["/metrics"] = true })
+		p := m.Pressure(0, time.Now())
+		assert.Equal(t, 1, p.Requests, "own")
+		assert.Equal(t, fleet.InFlight{Requests: 3, PrefillRequests: 1, DecodeRequests: 2, PrefillTokens: 500}, p.Peers)
+		assert.Equal(t, 3, p.OtherRunning, "of six, one is ours and two are peers'")
+		assert.Equal(t, 2, p.OtherWaiting)
+
+		m.SetPeers(0, fleet.InFlight{DecodeRequests: 9})
+		p = m.Pressure(0, time.Now())
+		assert.Equal(t, 9, p.Peers.Requests)
+		assert.Equal(t, 3, p.OtherRunning, "the report is of before")
+
+		m.SetPeers(7, fleet.InFlight{DecodeRequests: 1}) // there is no such rank
+		m.SetPeers(0, fleet.InFlight{})
+		assert.Zero(t, m.Peers(0))
+		assert.Zero(t, m.Pressure(0, time.Now()).Peers)
+		own.End()
+	})
+}
+
+func TestSharedID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.add("a", newEngine("m"))
+		n.add("b", newEngine("m"))
+		options := fleet.Options{
+			Discoverer: fleet.Static(
+				fleet.Worker{Name: "declared", URL: "http://a", Epoch: "uid-1"}, fleet.Worker{Name: "minted", URL: "http://b"},
+			), HTTPClient: n.client(),
+		}
+		one, other := start(t, options), start(t, options)
+		for _, f := range []*fleet.Fleet{one, other} {
+			ready(t, f)
+			assert.Equal(t, "declared@uid-1", f.Snapshot().Member("declared").SharedID())
+			assert.Equal(t, "minted@~http://b", f.Snapshot().Member("minted").SharedID())
+		}
+	})
+}
