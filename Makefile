@@ -6,6 +6,8 @@ PKGS      ?= ./...
 FUZZTIME  ?= 60s
 BENCHTIME ?= 1s
 N         ?= 20000
+SOAK      ?= 30m
+RATE      ?= 1000
 
 # Each module is built as its users get it, so the workspace is off here; it
 # serves editors and commands typed by hand.
@@ -26,7 +28,7 @@ each = @set -e; for m in $(MODULES); do echo "== $$m: $(1)"; (eval "$$(scripts/h
 .PHONY: help
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
-	@echo 'Variables: ARGS (demo), PKGS (test-root), FUZZTIME=$(FUZZTIME) (fuzz), BENCHTIME=$(BENCHTIME) (bench)'
+	@echo 'Variables: ARGS (demo), PKGS (test-root), FUZZTIME=$(FUZZTIME) (fuzz), BENCHTIME=$(BENCHTIME) (bench), SOAK=$(SOAK) RATE=$(RATE) (soak)'
 
 # ---- for users
 
@@ -157,6 +159,10 @@ e2e-console: ## Look at the console of package debug with a real Chromium (insta
 .PHONY: e2e-sdk
 e2e-sdk: ## Let the official Go SDKs of OpenAI and Anthropic talk to the fake providers, directly and through a gateway in another API
 	cd internal/e2e/sdk && GOWORK=off $(GO) test -tags e2e -count 1 -timeout 10m ./...
+
+.PHONY: soak
+soak: ## Send RATE requests/s for SOAK while workers, adapters, tenants and prefixes come and go: nothing may grow or fail
+	cd internal/soak && CGO_ENABLED=0 $(GO) run . -for $(SOAK) -rate $(RATE)
 
 # ---- check
 

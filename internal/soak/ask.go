@@ -71,17 +71,17 @@ func (a *asking) question(n uint64) question {
 	if offered := a.workers.offered(); len(offered) > 0 && chance(0.1) {
 		model = offered[r.IntN(len(offered))]
 	}
-	const prefixes, prefixTokens, ownTokens = 2, 160, 24
+	const prefixes, prefixTokens, newTokens = 2, 160, 24
 	prefix := fleettest.Text(uint64(tenant*prefixes+r.IntN(prefixes)), prefixTokens)
-	own := fleettest.Text(1<<40+n, ownTokens)
+	own := fleettest.Text(1<<40+n, newTokens)
 	stream := !chance(0.15)
-	fields := map[string]any{"model": model, "stream": stream, "max_tokens": 6}
+	fields := map[string]any{"model": model, "stream": stream, "max_tokens": outputTokens}
 	q.end = "data: [DONE]"
 	switch kind := r.Float64(); {
-	case kind < 0.5:
+	case kind < 0.8:
 		q.path = "/v1/completions"
 		fields["prompt"] = prefix + " " + own
-	case kind < 0.95:
+	case kind < 0.97:
 		q.path = "/v1/chat/completions"
 		fields["messages"] = []map[string]string{{"role": "system", "content": prefix}, {"role": "user", "content": own}}
 	default:

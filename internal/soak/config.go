@@ -12,6 +12,8 @@ type config struct {
 	rate         float64       // requests a second
 	rest         time.Duration // of arrivals between two samples
 	churn        time.Duration // between two things that happen to workers
+	settle       time.Duration // within which nothing is in flight once all clients have their answers
+	open         int           // requests at a time; more wait, which the rate then shows
 	workers      int
 	blocks       int     // of a worker's cache
 	active       int     // tenants at a time
@@ -25,7 +27,7 @@ type config struct {
 func defaults(length time.Duration, rate float64) config {
 	return config{
 		length: length, warm: length / 6, rate: rate, rest: min(30*time.Second, length/60), churn: min(5*time.Second, length/60),
-		workers: 6, blocks: 2048, active: 300, tenants: 10, growth: 0.05,
+		settle: 30 * time.Second, open: 1500, workers: 6, blocks: 2048, active: 300, tenants: 10, growth: 0.05,
 	}
 }
 
@@ -40,6 +42,7 @@ func (c *config) check() error {
 		}
 	}
 	wrong(c.rate <= 0 || c.rest <= 0 || c.churn <= 0, "-rate, -rest and -churn must be positive")
+	wrong(c.open < 1, "-open is %d: it must be positive", c.open)
 	wrong(c.workers < 4, "-workers is %d: it takes 4, so that some are left whatever happens to one", c.workers)
 	wrong(c.blocks < 16 || c.active < 1 || c.tenants < 0, "-blocks must be 16 at least, -active 1, and -tenants not negative")
 	if len(errs) == 0 && int((c.length-c.warm)/c.rest) < fewest {

@@ -15,7 +15,7 @@ import (
 
 const kindsOfLeaks = "heap, goroutines, files, series, selections, or some of them with commas"
 
-// leaks are things that are forgotten on purpose, one in every thirty requests, to show that
+// leaks are things that are forgotten on purpose, one in every ten requests, to show that
 // they are found. They end with the run.
 type leaks struct {
 	kinds  string
@@ -50,7 +50,7 @@ func (l *leaks) wrap(h http.Handler) http.Handler {
 }
 
 func (l *leaks) leak() {
-	const every, size = 30, 256 << 10
+	const every, size = 10, 256 << 10
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.n++; l.n%every != 0 {

@@ -9,13 +9,15 @@ import (
 	"time"
 )
 
-// load sends requests when they are due, whatever became of those before.
+// load sends requests when they are due, whatever became of those before, unless more than
+// a machine can bear are under way.
 type load struct {
 	rig      *rig
 	injected *injected
 	asking   *asking
 	client   *http.Client
 	wg       sync.WaitGroup
+	slots    chan struct{} // taken by those under way
 	inFlight atomic.Int64
 	sent     int
 	late     times // by how much requests were late to leave
@@ -28,7 +30,7 @@ type load struct {
 
 func newLoad(r *rig, w *workers, c *config) *load {
 	return &load{
-		rig: r, injected: w.injected, asking: &asking{config: c, workers: w, began: time.Now()},
+		rig: r, injected: w.injected, slots: make(chan struct{}, c.open), asking: &asking{config: c, workers: w, began: time.Now()},
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024, IdleConnTimeout: time.Minute}},
 	}
 }
@@ -46,6 +48,11 @@ func (l *load) run(ctx context.Context, n int, rate float64, every int, rest fun
 				return 0, err
 			}
 		} else if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		select {
+		case l.slots <- struct{}{}:
+		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
 		l.late.add(time.Since(due))
@@ -71,7 +78,10 @@ func (l *load) run(ctx context.Context, n int, rate float64, every int, rest fun
 func (l *load) send(ctx context.Context, n uint64, due time.Time) {
 	l.inFlight.Add(1)
 	l.wg.Go(func() {
-		defer l.inFlight.Add(-1)
+		defer func() {
+			l.inFlight.Add(-1)
+			<-l.slots
+		}()
 		q := l.asking.question(n)
 		became, why := l.ask(ctx, &q)
 		l.took.add(time.Since(due))

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
+	"runtime/pprof"
 	"syscall"
 	"time"
 )
@@ -19,7 +21,9 @@ func program() int {
 	rest := flag.Duration("rest", 0, "time between two samples (default a sixtieth, at most 30s)")
 	churn := flag.Duration("churn", 0, "time between two things that happen to workers (default a sixtieth, at most 5s)")
 	workers := flag.Int("workers", 0, "workers at a time (default 6)")
+	open := flag.Int("open", 0, "requests at a time: what comes on top waits, and the rate is not kept (default 1500)")
 	leak := flag.String("leak", "", "leak something on purpose, to see that it is found: "+kindsOfLeaks)
+	profile := flag.String("cpuprofile", "", "write a CPU profile to this file")
 	flag.Parse()
 	c := defaults(*length, *rate)
 	c.leak = *leak
@@ -27,6 +31,7 @@ func program() int {
 	set(&c.rest, *rest)
 	set(&c.churn, *churn)
 	set(&c.workers, *workers)
+	set(&c.open, *open)
 	folder, err := os.MkdirTemp("", "kvsteer-soak-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
@@ -34,15 +39,31 @@ func program() int {
 	}
 	defer os.RemoveAll(folder)
 	c.folder = folder
+	// Most of what is collected here is the load's and the engines', in the same process.
+	const percent = 400
+	debug.SetGCPercent(percent)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "soak:", err)
+			return 1
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			fmt.Fprintln(os.Stderr, "soak:", err)
+			return 1
+		}
+		defer pprof.StopCPUProfile()
+	}
 	report, err := soak(ctx, c, os.Stderr)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
 		return 1
 	}
 	report.print(os.Stdout)
-	if len(report.violations()) > 0 {
+	if len(report.violations()) > 0 || report.slow() != "" {
 		return 1
 	}
 	return 0

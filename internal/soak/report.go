@@ -12,7 +12,7 @@ import (
 // report is what a run has shown.
 type report struct {
 	config                     config
-	ran, rested                time.Duration
+	ran, drained, rested       time.Duration
 	sent                       int
 	counts                     [outcomes]int
 	failures                   []string
@@ -45,10 +45,10 @@ func (r *report) violations() []string {
 
 func (r *report) print(to io.Writer) {
 	c := &r.config
-	fmt.Fprintf(to, "%v at %g requests/s, %v of it warm-up; %d samples at rest, for which arrivals stopped for %v in all\n",
-		c.length, c.rate, c.warm, len(r.samples), r.rested.Round(time.Second))
+	fmt.Fprintf(to, "%v at %g requests/s, %v of it warm-up; %d samples at rest, for which arrivals stopped for %v, after %v until all were answered\n",
+		c.length, c.rate, c.warm, len(r.samples), short(r.rested), short(r.drained))
 	fmt.Fprintf(to, "sent %d requests in %v: %.1f/s; late to leave: p50 %v, p99 %v, most %v\n",
-		r.sent, r.ran.Round(time.Second), float64(r.sent)/r.ran.Seconds(), short(r.lateP50), short(r.lateP99), short(r.lateMost))
+		r.sent, r.ran.Round(time.Second), r.rate(), short(r.lateP50), short(r.lateP99), short(r.lateMost))
 	fmt.Fprintf(to, "from due to answered: p50 %v, p99 %v, most %v\n", short(r.tookP50), short(r.tookP99), short(r.tookMost))
 	for o := range outcomes {
 		fmt.Fprintf(to, "  %8d %v\n", r.counts[o], o)
@@ -82,6 +82,9 @@ func (r *report) print(to io.Writer) {
 			name, j.first, j.middle, j.last, j.least, j.most, 100*j.growth, 100*j.slope, verdict)
 	}
 	violations := r.violations()
+	if slow := r.slow(); slow != "" {
+		violations = append(violations, slow)
+	}
 	if len(violations) == 0 {
 		fmt.Fprintf(to, "\nverdict: nothing grows by more than %.0f%%, nothing failed that was not made to, nothing is left in flight\n", 100*c.growth)
 		return
@@ -90,6 +93,19 @@ func (r *report) print(to io.Writer) {
 	for _, v := range violations {
 		fmt.Fprintln(to, "  "+v)
 	}
+}
+
+// rate is how many requests came in a second, the time included that was waited before
+// samples for those under way: a machine that is too slow makes up for nothing by that.
+func (r *report) rate() float64 { return float64(r.sent) / (r.ran + r.drained).Seconds() }
+
+// slow says that the rate was not kept, "" if it was. It is the machine's fault, mostly.
+func (r *report) slow() string {
+	const kept = 0.98
+	if r.rate() >= kept*r.config.rate {
+		return ""
+	}
+	return fmt.Sprintf("the rate was not kept: %.1f/s instead of %g/s; this machine was too slow, or too busy", r.rate(), r.config.rate)
 }
 
 // short rounds to what is worth reading.

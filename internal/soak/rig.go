@@ -104,7 +104,9 @@ func (r *rig) build(c *config) (err error) {
 		return err
 	}
 	r.asks = &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute}
-	r.encoder = prompt.NewEncoder(prompt.Options{Client: &http.Client{Transport: r.asks}, Deadline: 5 * time.Second, CacheBytes: 8 << 20})
+	r.encoder = prompt.NewEncoder(prompt.Options{
+		Sources: []prompt.Source{ownTokens{}}, Client: &http.Client{Transport: r.asks}, Deadline: 5 * time.Second, CacheBytes: 8 << 20,
+	})
 	tenancy, err := r.tenancy(c)
 	if err != nil {
 		return err

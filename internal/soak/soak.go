@@ -17,7 +17,8 @@ type run struct {
 	workers  *workers
 	load     *load
 	began    time.Time
-	rested   time.Duration
+	drained  time.Duration // waited, before samples, for what was under way
+	rested   time.Duration // took for samples
 	samples  []sample
 	left     []string
 	known    bool // that something is left in flight at rest
@@ -34,7 +35,7 @@ func soak(ctx context.Context, c config, progress io.Writer) (*report, error) {
 		return nil, err
 	}
 	s := &run{config: &c, progress: progress, rig: r}
-	s.workers = &workers{rig: r, injected: newInjected(), blocks: c.blocks, did: map[string]int{}}
+	s.workers = &workers{rig: r, injected: newInjected(), blocks: c.blocks, kinds: c.workers, did: map[string]int{}}
 	s.load = newLoad(r, s.workers, &c)
 	out, err := s.do(ctx)
 	s.load.wg.Wait()
@@ -101,12 +102,14 @@ func (s *run) rest(ctx context.Context) (taken bool, err error) {
 		return false, nil
 	}
 	defer s.workers.busy.Unlock()
-	from := time.Now()
+	stopped := time.Now()
 	if err := await(ctx, "every client has its answer", func() bool { return s.load.inFlight.Load() == 0 }); err != nil {
 		return false, err
 	}
+	from := time.Now()
+	s.drained += from.Sub(stopped)
 	if !s.known {
-		wait, cancel := context.WithTimeout(ctx, 30*time.Second)
+		wait, cancel := context.WithTimeout(ctx, s.config.settle)
 		err := await(wait, "nothing is in flight", func() bool { return len(s.inFlight()) == 0 })
 		cancel()
 		if ctx.Err() != nil {
@@ -139,7 +142,7 @@ func (s *run) rest(ctx context.Context) (taken bool, err error) {
 }
 
 // age is for how long there has been load.
-func (s *run) age(at time.Time) time.Duration { return at.Sub(s.began) - s.rested }
+func (s *run) age(at time.Time) time.Duration { return at.Sub(s.began) - s.rested - s.drained }
 
 // calm waits until goroutines and sockets that are about to end have ended.
 func (s *run) calm(ctx context.Context) error {
@@ -212,7 +215,7 @@ func (s *run) report(ran time.Duration, w *watch) *report {
 	l := s.load
 	judged := after(s.samples, s.config.warm)
 	out := &report{
-		config: *s.config, ran: ran, rested: s.rested, sent: l.sent, counts: l.counts, failures: l.failures,
+		config: *s.config, ran: ran, drained: s.drained, rested: s.rested, sent: l.sent, counts: l.counts, failures: l.failures,
 		lateP50: l.late.quantile(0.5), lateP99: l.late.quantile(0.99), lateMost: l.late.most,
 		tookP50: l.took.quantile(0.5), tookP99: l.took.quantile(0.99), tookMost: l.took.most,
 		tenants: l.asking.newest(), made: s.workers.made, did: s.workers.did, samples: judged, underLoad: w.String(),

@@ -20,6 +20,7 @@ type workers struct {
 	rig      *rig
 	injected *injected
 	blocks   int
+	kinds    int // as many as there are workers at a time, so that there are always the same
 
 	busy sync.Mutex // something happens to one
 
@@ -43,6 +44,9 @@ const window = 4
 
 func adapter(n int) string { return fmt.Sprintf("adapter-%d", n) }
 
+// outputTokens is how long answers are: enough to be streams that can be cut off.
+const outputTokens = 4
+
 // start adds a worker; l is where it listens, nil for a port of its own. Kinds of engines
 // come in turn.
 func (w *workers) start(ctx context.Context, l net.Listener) error {
@@ -57,10 +61,10 @@ func (w *workers) start(ctx context.Context, l net.Listener) error {
 		}
 	}
 	c := fleettest.Config{
-		Name: fmt.Sprintf("worker-%d", n), Model: base, Blocks: w.blocks, Speed: 40, OutputTokens: 6,
+		Name: fmt.Sprintf("worker-%d", n), Model: base, Blocks: w.blocks, Speed: 40, OutputTokens: outputTokens,
 		ZMQ: true, Listener: l, Record: -1, Seed: uint64(n),
 	}
-	switch n % 6 {
+	switch n % w.kinds {
 	case 1:
 		c.Ranks = 2
 	case 2:

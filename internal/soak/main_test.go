@@ -1,0 +1,9 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/kvsteer/kvsteer/internal/leak"
+)
+
+func TestMain(m *testing.M) { leak.Main(m) }
