@@ -117,7 +117,10 @@ func (o *Options) prepare() error {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return keepsDeadlines(o.Client)
+	if !keepsDeadlines(o.Client) {
+		return errors.New("quota/redis: the Client would not keep the Deadline; set ContextTimeoutEnabled in its options")
+	}
+	return nil
 }
 
 func setDefault[T comparable](v *T, is T) {
@@ -129,21 +132,17 @@ func setDefault[T comparable](v *T, is T) {
 
 // keepsDeadlines: by default go-redis waits for its own time-outs, of seconds, whatever
 // the context says. Of clients that are none of its own, nothing is known.
-func keepsDeadlines(c goredis.UniversalClient) error {
-	keeps := true
+func keepsDeadlines(c goredis.UniversalClient) bool {
 	switch c := c.(type) {
 	case *goredis.Client:
-		keeps = c.Options().ContextTimeoutEnabled
+		return c.Options().ContextTimeoutEnabled
 	case *goredis.ClusterClient:
-		keeps = c.Options().ContextTimeoutEnabled
+		return c.Options().ContextTimeoutEnabled
 	case *goredis.Ring:
-		keeps = c.Options().ContextTimeoutEnabled
+		return c.Options().ContextTimeoutEnabled
 	default:
+		return true
 	}
-	if !keeps {
-		return errors.New("quota/redis: the Client would not keep the Deadline; set ContextTimeoutEnabled in its options")
-	}
-	return nil
 }
 
 // scaled are the rules of one router's share.
