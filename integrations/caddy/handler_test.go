@@ -166,6 +166,7 @@ func TestForgedHeaders(t *testing.T) {
 	r.load("@gold header Authorization gold\nvars @gold who acme\n" +
 		"kvsteer {\n fleet DIR/fleet.yaml\n tenant {vars.who}\n record DIR/decisions\n}")
 	r.ask("hi", "X-KVSteer-Worker", "w9", "x-kvsteer-rank", "7", "X-Kvsteer-Rank", "8", "x-data-parallel-rank", "7",
+		"x_kvsteer_rank", "7", "X_Data_Parallel_Rank", "7",
 		"X-Forwarded-For", "6.6.6.6", "X-Tenant", "evil", "Authorization", "gold")
 	got := r.engines[0].Requests()[0].Header
 	for name, values := range got {

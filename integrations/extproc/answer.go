@@ -14,6 +14,8 @@ import (
 	procv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_proc/v3"
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/kvsteer/kvsteer"
 )
 
 // errLocal is why a request ends that Envoy answered itself, for a reason that is not the
@@ -203,7 +205,7 @@ func (x *exchange) answerChunk(msg *extprocv3.ProcessingRequest, b *extprocv3.Ht
 	return x.send(answerBodyReply(c))
 }
 
-func (x *exchange) answerTrailers() error {
+func (x *exchange) answerTrailers(h *corev3.HeaderMap) error {
 	rest := x.finish()
 	switch {
 	case len(rest) == 0:
@@ -216,7 +218,7 @@ func (x *exchange) answerTrailers() error {
 			slog.Int("bytes", len(rest)))
 	}
 	return x.send(&extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_ResponseTrailers{
-		ResponseTrailers: &extprocv3.TrailersResponse{},
+		ResponseTrailers: &extprocv3.TrailersResponse{HeaderMutation: without(h, kvsteer.InternalHeader)},
 	}})
 }
 

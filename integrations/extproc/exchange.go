@@ -103,13 +103,13 @@ func (x *exchange) take(msg *extprocv3.ProcessingRequest) error {
 	case *extprocv3.ProcessingRequest_RequestBody:
 		return x.requestChunk(m.RequestBody)
 	case *extprocv3.ProcessingRequest_RequestTrailers:
-		return x.requestTrailers()
+		return x.requestTrailers(m.RequestTrailers.GetTrailers())
 	case *extprocv3.ProcessingRequest_ResponseHeaders:
 		return x.answerHeaders(msg, m.ResponseHeaders)
 	case *extprocv3.ProcessingRequest_ResponseBody:
 		return x.answerChunk(msg, m.ResponseBody)
 	case *extprocv3.ProcessingRequest_ResponseTrailers:
-		return x.answerTrailers()
+		return x.answerTrailers(m.ResponseTrailers.GetTrailers())
 	default:
 		return nil // flow control, or something newer: nothing to answer
 	}

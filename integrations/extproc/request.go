@@ -116,7 +116,7 @@ func (x *exchange) requestChunk(b *extprocv3.HttpBody) error {
 	return nil
 }
 
-func (x *exchange) requestTrailers() error {
+func (x *exchange) requestTrailers(h *corev3.HeaderMap) error {
 	if x.phase == reading {
 		if x.requestBody == procv3.ProcessingMode_BUFFERED {
 			return x.deny(&kvsteer.Error{Code: kvsteer.CodeBadRequest, Message: "the request has trailers but no body"})
@@ -126,7 +126,7 @@ func (x *exchange) requestTrailers() error {
 		}
 	}
 	return x.send(&extprocv3.ProcessingResponse{Response: &extprocv3.ProcessingResponse_RequestTrailers{
-		RequestTrailers: &extprocv3.TrailersResponse{},
+		RequestTrailers: &extprocv3.TrailersResponse{HeaderMutation: without(h, internal)},
 	}})
 }
 
@@ -174,7 +174,26 @@ func (x *exchange) parse(h *corev3.HeaderMap) error {
 
 // internal reports whether a client must not send a header of this name, in lower case.
 func internal(name string) bool {
-	return name == HeaderDestination || name == keySubset || name == keyServed || kvsteer.InternalHeader(name)
+	switch strings.ReplaceAll(name, "_", "-") {
+	case HeaderDestination, keySubset, keyServed:
+		return true
+	default:
+		return kvsteer.InternalHeader(name)
+	}
+}
+
+// without removes the trailers of which bad holds; nil if there are none.
+func without(h *corev3.HeaderMap, bad func(name string) bool) *extprocv3.HeaderMutation {
+	var names []string
+	for _, kv := range h.GetHeaders() {
+		if name := strings.ToLower(kv.GetKey()); bad(name) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return &extprocv3.HeaderMutation{RemoveHeaders: names}
 }
 
 func valueOf(kv *corev3.HeaderValue) string {
