@@ -190,6 +190,13 @@ type gateway struct {
 
 func startGateway(t *testing.T, binary, rule string, workers []*worker) *gateway {
 	t.Helper()
+	_ = os.Remove(filepath.Join(outDir(t), "decisions-"+rule+".jsonl"))
+	return startGatewayAt(t, binary, rule, rule, freePorts(t, 1)[0], workers)
+}
+
+// startGatewayAt starts one at a port; its files are called by the name.
+func startGatewayAt(t *testing.T, binary, rule, name string, port int, workers []*worker) *gateway {
+	t.Helper()
 	var fleet bytes.Buffer
 	fmt.Fprintln(&fleet, "workers:")
 	for _, w := range workers {
@@ -198,13 +205,11 @@ func startGateway(t *testing.T, binary, rule string, workers []*worker) *gateway
 	}
 	fleetFile := filepath.Join(outDir(t), "fleet.yaml")
 	require.NoError(t, os.WriteFile(fleetFile, fleet.Bytes(), 0o600))
-	port := freePorts(t, 1)[0]
 	g := &gateway{
 		url: fmt.Sprintf("http://127.0.0.1:%d", port),
-		log: filepath.Join(outDir(t), "decisions-"+rule+".jsonl"),
+		log: filepath.Join(outDir(t), "decisions-"+name+".jsonl"),
 	}
-	_ = os.Remove(g.log)
-	g.process = start(t, "gateway-"+rule, binary, "-listen", fmt.Sprintf("127.0.0.1:%d", port),
+	g.process = start(t, "gateway-"+name, binary, "-listen", fmt.Sprintf("127.0.0.1:%d", port),
 		"-fleet", fleetFile, "-policy", rule, "-record", g.log)
 	require.Eventually(t, func() bool { return status(t, g.url+"/healthz") == http.StatusOK },
 		5*time.Minute, 100*time.Millisecond, "the gateway is ready")
