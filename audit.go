@@ -3,8 +3,10 @@ package kvsteer
 import (
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/internal/steer"
 	"github.com/kvsteer/kvsteer/kvcache"
 )
@@ -17,6 +19,8 @@ type auditor struct {
 	// sooner than pause later.
 	resynced time.Time
 	pause    time.Duration
+	// said is why the rank became Suspect last, with the numbers that show it.
+	said atomic.Pointer[string]
 }
 
 // Reading events anew helps if some were lost or misread. If it doesn't, because
@@ -64,44 +68,70 @@ func (r *Router) audit(a *leg, u Usage) {
 	if home == nil || a.rank >= len(home.audits) {
 		return // the instance is gone
 	}
-	if !steer.Tells(u.CacheRead, a.cached) {
+	c := steer.Comparison{Reported: u.CacheRead, Expected: a.cached, Prompt: a.prompt, Counted: u.Prompt(), Block: a.block}
+	v := home.audits[a.rank].record(r.index, a.owner, &c, blockSizeOf(a.member))
+	if v.from == v.to {
 		return
 	}
-	agrees := steer.Agrees(u.CacheRead, a.cached, a.block)
-	from, to, changed := home.audits[a.rank].record(r.index, a.owner, agrees)
-	if !changed {
-		return
-	}
-	reason := "reported cached tokens agree again"
-	if to == kvcache.Suspect {
-		reason = reasonSuspect
-		if home.audits[a.rank].mayResync(r.opts.now()) {
-			home.resync(a.rank)
-		}
+	if v.to == kvcache.Suspect && home.audits[a.rank].mayResync(r.opts.now()) {
+		home.resync(a.rank)
 	}
 	if l := r.opts.logger; l != nil {
 		l.Warn("kvsteer: cache trust changed", slog.String("worker", a.target.Worker), slog.Int("rank", a.rank),
-			slog.String("from", from.String()), slog.String("to", to.String()), slog.String("reason", reason),
-			slog.Int("reported", u.CacheRead), slog.Int("expected", a.cached))
+			slog.String("from", v.from.String()), slog.String("to", v.to.String()), slog.String("reason", v.reason),
+			slog.String("evidence", v.evidence), slog.Int("reported", u.CacheRead), slog.Int("expected", a.cached))
 	}
 	r.opts.hooks.onTrust(TrustChange{
-		Worker: a.target.Worker, Instance: a.target.Instance, Rank: a.rank, From: from, To: to, Reason: reason,
+		Worker: a.target.Worker, Instance: a.target.Instance, Rank: a.rank, From: v.from, To: v.to,
+		Reason: v.reason, Evidence: v.evidence,
 	})
 }
 
-const reasonSuspect = "reported cached tokens disagree with the index"
+// blockSizeOf is the block size that an engine states, 0 if it doesn't.
+func blockSizeOf(m *fleet.Member) int {
+	if m.Worker().BlockSize > 0 { // it is what somebody says of it
+		return 0
+	}
+	return m.BlockSize()
+}
 
-func (a *auditor) record(index *kvcache.Index, o kvcache.Owner, agrees bool) (from, to kvcache.Trust, changed bool) {
+const (
+	reasonSuspect  = "reported cached tokens disagree with the index"
+	reasonRestored = "reported cached tokens agree again"
+)
+
+// verdict is what a comparison made of an owner's trust.
+type verdict struct {
+	from, to         kvcache.Trust
+	reason, evidence string
+}
+
+func (a *auditor) record(index *kvcache.Index, o kvcache.Owner, c *steer.Comparison, stated int) verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	from = index.Trust(o)
-	to, changed = a.count.Record(agrees, from)
-	if changed {
-		reason := ""
-		if to == kvcache.Suspect {
-			reason = reasonSuspect
-		}
-		index.SetStanding(o, kvcache.Standing{Trust: to, Reason: reason})
+	v := verdict{from: index.Trust(o)}
+	var turn steer.Turn
+	switch v.to, turn = a.count.Record(c, v.from); turn {
+	case steer.Doubted, steer.Confirmed:
+		cause, numbers := a.count.Doubts.Cause(steer.Engine{BlockSize: stated, Announces: index.OwnerStats(o).Stored > 0})
+		v.reason, v.evidence = reasonSuspect+": "+cause.String(), numbers
+		said := v.reason + " (" + numbers + ")"
+		a.said.Store(&said)
+	case steer.Restored:
+		v.reason = reasonRestored
+		index.SetStanding(o, kvcache.Standing{Trust: v.to})
+		return v
+	default:
+		return v
 	}
-	return from, to, changed
+	index.SetStanding(o, kvcache.Standing{Trust: v.to, Reason: v.reason})
+	return v
+}
+
+// doubt says why a Suspect is one. It does not allocate.
+func (a *auditor) doubt() string {
+	if said := a.said.Load(); said != nil {
+		return *said
+	}
+	return reasonSuspect
 }

@@ -63,7 +63,7 @@ func TestDoubtsHaveTheEventsReadAnew(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigConfig{engines: 1})
 	r.waitTrust(kvcache.Exact)
-	texts := make([]string, 12)
+	texts := make([]string, 16)
 	for i := range texts {
 		texts[i] = fleettest.Text(uint64(i), 500)
 		require.Equal(t, http.StatusOK, postTo(t, r.engines[0].URL(), chatBody(texts[i], false)))
@@ -73,9 +73,9 @@ func TestDoubtsHaveTheEventsReadAnew(t *testing.T) {
 		require.NoError(t, err)
 		return d.Winner().CachedTokens
 	}
-	require.Eventually(t, func() bool { return cached(texts[11]) > 0 }, wait, tick)
+	require.Eventually(t, func() bool { return cached(texts[15]) > 0 }, wait, tick)
 	r.router.ForgetEverything()
-	for _, text := range texts[:8] {
+	for _, text := range texts[:12] {
 		n := r.observed.outcomeCount()
 		require.Equal(t, http.StatusOK, r.post("/v1/chat/completions", chatBody(text, false)).status)
 		o := r.observed.nextOutcome(t, n)
@@ -83,7 +83,7 @@ func TestDoubtsHaveTheEventsReadAnew(t *testing.T) {
 	}
 	require.Equal(t, 1, r.observed.became(kvcache.Suspect))
 	r.waitTrust(kvcache.Exact)
-	require.Positive(t, cached(texts[11]), "it is known again, without a request")
+	require.Positive(t, cached(texts[15]), "it is known again, without a request")
 }
 
 // What the index has no room for is named, not passed over.

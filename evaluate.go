@@ -377,7 +377,7 @@ func (ev *evaluation) describe() []DecisionCandidate {
 			Candidate: ev.Candidates[i], Late: ev.Late(i), Wanting: ev.places[i].Wanting, TrustState: ev.Candidates[i].Trust.String(),
 		}
 		if ev.refs[i].offer == nil {
-			list[i].TrustReason = ev.refs[i].home.degraded(ev.Candidates[i].Trust, ev.refs[i].doubt)
+			list[i].TrustReason = ev.refs[i].home.degraded(ev.Candidates[i].Rank, ev.Candidates[i].Trust, ev.refs[i].doubt)
 		}
 	}
 	for place, i := range ev.Plan.Order {

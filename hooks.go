@@ -108,8 +108,9 @@ type TrustChange struct {
 	Instance string
 	Rank     int
 	From, To kvcache.Trust
-	// Reason is a short fixed phrase.
-	Reason string
+	// Reason is a short fixed phrase. Of a change to Suspect it names what the numbers look
+	// like, and Evidence has the numbers, in words; "" else.
+	Reason, Evidence string
 }
 
 type hookSet struct {

@@ -39,7 +39,7 @@ func (r *Router) Outlook() []Outlook {
 			trust := home.trusted(standing.Trust)
 			out = append(out, Outlook{
 				Worker: m.Name(), Instance: m.ID(), Rank: rank,
-				Trust: trust, TrustReason: home.degraded(trust, standing.Reason),
+				Trust: trust, TrustReason: home.degraded(rank, trust, standing.Reason),
 			})
 			p := steer.Place{Name: m.Name(), Instance: m.ID(), Rank: rank, Class: m.Worker().Class}
 			idle.Add(&q, &p)

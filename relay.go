@@ -179,7 +179,7 @@ func (s *Selection) Prefilled(answer []byte) error {
 	}
 	r := s.router
 	r.freed()
-	r.listen(&done)
+	r.listen(&done, reported)
 	if s.auditable(&done) {
 		r.audit(&done, reported)
 	}

@@ -73,7 +73,7 @@ func (h *residence) owner(rank int) kvcache.Owner {
 
 // trusted is what a rank is trusted as of which the index says t.
 func (h *residence) trusted(t kvcache.Trust) kvcache.Trust {
-	if h != nil && h.silence.silent.Load() {
+	if h != nil && h.silence.silent.Load() && t != kvcache.Suspect {
 		t = min(t, kvcache.Approximate)
 	}
 	return t
@@ -82,12 +82,12 @@ func (h *residence) trusted(t kvcache.Trust) kvcache.Trust {
 // degraded says why the cache state of the worker, trusted as t says, is less than
 // exact; "" where it isn't. doubt is the index's own reason. It is asked for each
 // candidate of each decision and must not allocate.
-func (h *residence) degraded(t kvcache.Trust, doubt string) string {
+func (h *residence) degraded(rank int, t kvcache.Trust, doubt string) string {
 	switch {
 	case h == nil:
 		return "the worker was only just discovered"
-	case t == kvcache.Suspect:
-		return reasonSuspect
+	case t == kvcache.Suspect && rank < len(h.audits):
+		return h.audits[rank].doubt()
 	case h.degradation != "":
 		return h.degradation
 	case h.silence.silent.Load():

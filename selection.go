@@ -358,7 +358,7 @@ func (s *Selection) finish(u Usage, reason error, reaped, left bool) bool {
 			r.audit(&a.leg, u)
 		}
 		if reason == nil {
-			r.listen(&a.leg)
+			r.listen(&a.leg, u)
 		}
 	}
 	r.settleShare(s, a, d, u)

@@ -37,9 +37,12 @@ func (s *silence) heard(messages uint64) (changed, silent bool) {
 }
 
 // listen compares what a worker was asked to compute with what it announced.
-func (r *Router) listen(a *leg) {
-	home := r.residency.of(a.member.ID())
-	if home == nil || len(home.followers) == 0 || a.prompt-a.cached < 2*a.block {
+func (r *Router) listen(a *leg, u Usage) {
+	home, cached := r.residency.of(a.member.ID()), a.cached
+	if u.CachedKnown {
+		cached = max(cached, u.CacheRead) // it may hold what we don't know of
+	}
+	if home == nil || len(home.followers) == 0 || a.prompt-cached < 2*a.block {
 		return // nothing new that fills a block for certain
 	}
 	var messages uint64

@@ -57,10 +57,10 @@ func (r *Router) Stats() Stats {
 			continue
 		}
 		c.Silent = h.silence.silent.Load()
-		for _, o := range h.owners {
+		for rank, o := range h.owners {
 			st := r.index.OwnerStats(o)
 			st.Trust = h.trusted(st.Trust)
-			st.TrustReason = h.degraded(st.Trust, st.TrustReason)
+			st.TrustReason = h.degraded(rank, st.Trust, st.TrustReason)
 			c.Ranks = append(c.Ranks, st)
 		}
 		for _, f := range h.followers {

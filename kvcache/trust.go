@@ -5,7 +5,7 @@ package kvcache
 // proves, a router by what it books itself and by what engines report.
 //
 //	.-------.   1   .-------------.
-//	| Blind | ----> | Approximate |
+//	| Blind | ----> | Approximate | <--6, 7--> Suspect
 //	'-------'       '-------------'
 //	    |                  |
 //	    '--------.---------'
@@ -38,7 +38,9 @@ package kvcache
 //     cache or restarted, or somebody who knows called Promote.
 //  5. A gap, a lost connection, replays without an answer, an event that could not
 //     be read or did not fit.
-//  6. The cached tokens that the engine reports disagree with the index.
+//  6. The cached tokens that the engine reports disagree with the index. An
+//     Approximate owner is not expected to agree: there it is that the engine finds
+//     nothing, time and again.
 //  7. They agree again: back to what it was. A Follower's next change of state ends
 //     Suspect too.
 //  8. The Follower was closed, or was disconnected for so long that what was known
@@ -52,8 +54,8 @@ const (
 	// Approximate: no events; residency is inferred from our own routing. Or events
 	// say what is held, and not what the engine can use of it; see [OtherAttention].
 	Approximate
-	// Suspect: events arrive, but the engine's reported cached tokens disagree
-	// with what the index predicts.
+	// Suspect: the engine's reported cached tokens disagree with what the index
+	// predicts.
 	Suspect
 	// Resyncing: events arrive, but earlier ones were missed, or what they said did
 	// not fit within a bound of the index. What it holds is a lower bound.

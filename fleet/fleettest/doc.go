@@ -54,7 +54,8 @@
 // [Faults], [Engine.Kill], [Engine.Restart], [Engine.RestartUnseen] and
 // [Engine.Refuse] do at run time what happens in production: lost, late and
 // damaged events; restarts; hangs; errors; slowness; connections cut in
-// mid-stream; stale, absent and wrong metrics; missing usage.
+// mid-stream; stale, absent and wrong metrics; missing usage; prompts and block sizes that
+// are not what the engine says they are.
 //
 // # Time
 //

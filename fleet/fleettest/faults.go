@@ -40,6 +40,11 @@ type faultState struct {
 	corruptEvents int
 	delayEvents   time.Duration
 	muteCleared   bool
+	muteRemoved   bool
+	eventBlock    int
+
+	template  int
+	tokenizer bool
 
 	fails    []failure
 	failRate failure
@@ -103,6 +108,24 @@ func (f *Faults) DelayEvents(d time.Duration) { f.set(func() { f.delayEvents = d
 // MuteCleared keeps AllBlocksCleared to the engine itself: the cache is reset and
 // nobody is told.
 func (f *Faults) MuteCleared(on bool) { f.set(func() { f.muteCleared = on }) }
+
+// MuteRemoved keeps evictions to the engine itself: blocks go and nobody is told.
+func (f *Faults) MuteRemoved(on bool) { f.set(func() { f.muteRemoved = on }) }
+
+// EventBlockSize makes events speak of blocks of so many tokens, though the engine
+// reuses whole blocks of its own only, as engines do that hash more finely than they
+// cache. It must divide Config.BlockSize, and counts for an engine without images and
+// with msgpack events; 0 is the true size. Switch it before there are events, or restart
+// the engine: what was announced before has other hashes.
+func (f *Faults) EventBlockSize(tokens int) { f.set(func() { f.eventBlock = tokens }) }
+
+// OtherTemplate makes the engine compute prompts that begin with so many more tokens
+// than /tokenize and rendering say, as when the router has another chat template.
+func (f *Faults) OtherTemplate(tokens int) { f.set(func() { f.template = tokens }) }
+
+// OtherTokenizer makes the engine compute prompts of other ids, and of more, than
+// /tokenize and rendering say, as when the router has another tokenizer.
+func (f *Faults) OtherTokenizer(on bool) { f.set(func() { f.tokenizer = on }) }
 
 // Fail answers the next n API requests with status (for example 500, 429 or 503)
 // and, unless it is 0, a Retry-After header of retryAfter rounded up to seconds.
@@ -261,7 +284,8 @@ func (f *Faults) wait(ctx context.Context, hangs func() bool) error {
 type view struct {
 	slow                                                float64
 	noUsage, unhealthy, hideMetric, freeze, muteCleared bool
-	blockSize                                           int
+	muteRemoved, tokenizer                              bool
+	blockSize, eventBlock, template                     int
 }
 
 func (f *Faults) view() view {
@@ -270,5 +294,6 @@ func (f *Faults) view() view {
 	return view{
 		slow: f.slow, noUsage: f.noUsage, unhealthy: f.unhealthy, hideMetric: f.hideMetric,
 		freeze: f.freeze, muteCleared: f.muteCleared, blockSize: f.blockSize,
+		muteRemoved: f.muteRemoved, tokenizer: f.tokenizer, eventBlock: f.eventBlock, template: f.template,
 	}
 }

@@ -113,9 +113,13 @@ func (l *life) newGeneration(r *http.Request, raw []byte, f format, rec *Request
 	if err != nil {
 		return nil, err
 	}
+	faults := l.engine.faults.view()
+	for _, p := range prompts {
+		p.otherwise(&faults)
+	}
 	g := &generation{
 		life: l, cfg: cfg, body: b, id: f.prefix() + l.requestID(r), created: time.Now().Unix(), choices: 1,
-		notify: make(chan struct{}, 1), noUsage: l.engine.faults.view().noUsage, dieAt: l.engine.faults.nextDeath(),
+		notify: make(chan struct{}, 1), noUsage: faults.noUsage, dieAt: l.engine.faults.nextDeath(),
 	}
 	const mostChoices = 128
 	if b.N != nil {

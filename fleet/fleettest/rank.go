@@ -131,14 +131,20 @@ func (r *rank) encode(events []sim.Event) []byte {
 	if r.outbox == nil || len(events) == 0 {
 		return nil
 	}
-	if r.faults.view().muteCleared {
-		events = slices.DeleteFunc(events, func(e sim.Event) bool { return e.Kind == sim.AllBlocksCleared })
+	v := r.faults.view()
+	if v.muteCleared || v.muteRemoved {
+		events = slices.DeleteFunc(events, func(e sim.Event) bool {
+			return v.muteCleared && e.Kind == sim.AllBlocksCleared || v.muteRemoved && e.Kind == sim.BlockRemoved
+		})
 		if len(events) == 0 {
 			return nil
 		}
 	}
 	if r.trtllm != nil {
 		return r.trtllm.encode(events)
+	}
+	if v.eventBlock > 0 {
+		events = finer(events, v.eventBlock, r.sim.Config().BlockSize)
 	}
 	now := float64(time.Now().UnixMicro()) / float64(time.Second/time.Microsecond)
 	return r.encoder.encode(now, events)

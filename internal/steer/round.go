@@ -195,9 +195,10 @@ func (r *Round) worth(tokens int, h *kvcache.Hit) int {
 }
 
 // trust is how far the cache state holds for this prompt: without token ids, or
-// where events fail to come, it is never better than approximate.
+// where events fail to come, it is never better than approximate. Who is suspected of
+// having no cache at all may well be silent, too.
 func (p *Place) trust(q *Prompt) kvcache.Trust {
-	if q.Estimated || p.Silent {
+	if q.Estimated || p.Silent && p.Trust != kvcache.Suspect {
 		return min(p.Trust, kvcache.Approximate)
 	}
 	return p.Trust

@@ -140,43 +140,6 @@ func TestRoundAllocatesNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, run))
 }
 
-func TestAudit(t *testing.T) {
-	t.Parallel()
-	var a steer.Audit
-	trust := kvcache.Exact
-	record := func(n int, agrees bool) (changes int) {
-		for range n {
-			to, changed := a.Record(agrees, trust)
-			if trust = to; changed {
-				changes++
-			}
-		}
-		return changes
-	}
-	require.Zero(t, record(7, false))
-	require.Zero(t, record(8, true), "seven of sixteen")
-	require.Equal(t, 1, record(2, false), "eight of the last sixteen")
-	require.Equal(t, kvcache.Suspect, trust)
-	require.Zero(t, record(9, true))
-	require.Equal(t, 1, record(1, true))
-	require.Equal(t, kvcache.Exact, trust, "back to what it was")
-	require.Zero(t, record(7, false), "what was before is forgotten")
-
-	trust = kvcache.Approximate
-	require.Zero(t, record(100, false), "an approximate cache is expected to be wrong")
-}
-
-func TestAgrees(t *testing.T) {
-	t.Parallel()
-	require.True(t, steer.Agrees(115, 100, 16))
-	require.True(t, steer.Agrees(85, 100, 16))
-	require.False(t, steer.Agrees(116, 100, 16))
-	require.False(t, steer.Agrees(84, 100, 16))
-	require.False(t, steer.Tells(0, 0))
-	require.True(t, steer.Tells(0, 16))
-	require.True(t, steer.Tells(16, 0))
-}
-
 func TestPace(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, 10*time.Millisecond, steer.Pace(70*time.Millisecond, 8))

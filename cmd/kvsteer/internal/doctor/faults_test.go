@@ -141,6 +141,9 @@ func illnesses() map[string]ill {
 		"some events lost": injected(func(_ *testing.T, e *fleettest.Engine) { e.Faults().LoseEvents(2) }).must("probe", Fault, "until they were replayed"),
 		"all events lost":  injected(func(_ *testing.T, e *fleettest.Engine) { e.Faults().LoseEventRate(1) }).must("probe", Fault, "until they were replayed"),
 
+		"other template":  injected(func(_ *testing.T, e *fleettest.Engine) { e.Faults().OtherTemplate(40) }).must("probe", Fault, "prompt tokens, but by render there are 87"),
+		"other tokenizer": injected(func(_ *testing.T, e *fleettest.Engine) { e.Faults().OtherTokenizer(true) }).must("probe", Fault, "prompt tokens, but by render there are 87"),
+
 		// What may have happened before.
 		"a message was never sent": injected(func(t *testing.T, e *fleettest.Engine) {
 			t.Helper()
@@ -271,7 +274,25 @@ func (i ill) confirm(t *testing.T, r *Report) {
 }
 
 // unseen are faults that can't be seen from outside, see docs/doctor.md.
-var unseen = []string{"MuteCleared"}
+var unseen = []string{"MuteCleared", "MuteRemoved"}
+
+// Events of other blocks than the engine's have two consequences, and both are named.
+func TestFinerEventsAreNamed(t *testing.T) {
+	t.Parallel()
+	e := engine(t)
+	e.Faults().EventBlockSize(4)
+	r := oneWorker(t, e.Worker())
+	var named []string
+	for _, f := range r.Workers[0].Checks {
+		if f.Status == Fault {
+			named = append(named, f.Check+": "+f.Summary)
+		}
+	}
+	require.Equal(t, []string{
+		"probe: its KV events are of other tokens than the prompt has by render",
+		"blocks: the engine says 16, but its events have 4",
+	}, named)
+}
 
 // Every fault that a fake engine can have is among those above.
 func TestEveryFaultIsTried(t *testing.T) {

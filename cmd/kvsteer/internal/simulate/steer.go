@@ -274,7 +274,7 @@ func (r *Steer) answered(s *State, j *Job) {
 // those that the index predicted. The simulator has nothing to read anew.
 func (r *Steer) audit(s *State, j *Job, cached int) {
 	x, ok := j.note.(expectation)
-	if !ok || !steer.Tells(cached, x.indexed) {
+	if !ok {
 		return
 	}
 	i := j.computes().worker
@@ -282,8 +282,8 @@ func (r *Steer) audit(s *State, j *Job, cached int) {
 		r.audits = append(r.audits, make([]steer.Audit, n)...)
 	}
 	v := s.worker(i)
-	agrees := steer.Agrees(cached, x.indexed, v.BlockSize)
-	if to, changed := r.audits[i].Record(agrees, s.Index.Trust(v.Owner)); changed {
+	c := steer.Comparison{Reported: cached, Expected: x.indexed, Prompt: j.Call.Prompt, Counted: j.Call.Prompt, Block: v.BlockSize}
+	if to, turn := r.audits[i].Record(&c, s.Index.Trust(v.Owner)); turn == steer.Doubted || turn == steer.Restored {
 		s.Index.SetTrust(v.Owner, to)
 	}
 }

@@ -146,17 +146,17 @@ func TestAudit(t *testing.T) {
 			r.Done(s, &Job{Leg: &Leg{}, Call: s.Call, note: expectation{indexed: 50}}, cached)
 		}
 	}
-	report(7, 0)
+	report(11, 0)
 	report(1, 45) // less than a block off
 	r.evaluate(s)
 	require.Equal(t, 50, r.round.Candidates[0].CachedTokens)
-	report(1, 60)
+	report(2, 60)
 	r.evaluate(s)
 	require.Equal(t, kvcache.Suspect, r.round.Candidates[0].Trust)
 	require.Zero(t, r.round.Candidates[0].CachedTokens)
 	require.Equal(t, 100, r.round.Features[0].Uncached)
 	require.Equal(t, kvcache.Exact, r.round.Candidates[1].Trust)
-	report(10, 50)
+	report(11, 50)
 	r.evaluate(s)
 	require.Equal(t, 50, r.round.Candidates[0].CachedTokens)
 }
