@@ -83,6 +83,7 @@ func (m *Metrics) collectRouter(r *kvsteer.Router, ch chan<- prom.Metric) {
 	}
 	m.read.hidden.workers.Store(hidden)
 	m.collectIndex(&stats, ch)
+	m.collectReplicas(stats.Replicas, ch)
 }
 
 // draining goes before what the fleet thinks of a worker's health.

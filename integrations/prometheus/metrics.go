@@ -61,6 +61,7 @@ func New(o Options) (*Metrics, error) {
 	m.read.fleet = m.newFleet()
 	m.read.worker = m.newGauges()
 	m.read.index = m.newIndex()
+	m.read.replicas = m.newReplicas()
 	m.read.limits = m.newLimits()
 	m.read.offers = m.newOffers()
 	m.read.limit = m.gauge("kvsteer_metrics_series_limit", "Bound of the number of these series.")
@@ -102,11 +103,12 @@ func (m *Metrics) Collect(ch chan<- prom.Metric) {
 
 // readings are the metrics that are read when they are scraped.
 type readings struct {
-	fleet  fleetReadings
-	worker gaugesOf
-	index  indexReadings
-	limits limitReadings
-	offers offerReadings
+	fleet    fleetReadings
+	worker   gaugesOf
+	index    indexReadings
+	limits   limitReadings
+	replicas replicaReadings
+	offers   offerReadings
 
 	limit, folded, without reading
 	hidden                 struct{ workers, offers atomic.Int64 } // of the last scrape
