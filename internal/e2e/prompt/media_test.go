@@ -4,6 +4,7 @@ package prompt_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func mediaModels(t *testing.T) []subject {
 			all = append(all, s)
 		}
 	}
-	if only := os.Getenv("KVSTEER_E2E_MODELS"); only != "" {
+	if only := cmp.Or(os.Getenv("KVSTEER_E2E_MEDIA_MODELS"), os.Getenv("KVSTEER_E2E_MODELS")); only != "" {
 		all = slices.DeleteFunc(all, func(s subject) bool { return !slices.Contains(strings.Split(only, ","), s.name) })
 	}
 	require.NotEmpty(t, all)
