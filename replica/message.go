@@ -84,6 +84,7 @@ type Exchange interface {
 	Publish(ctx context.Context, m *Message) error
 	// Receive calls deliver for each message, one at a time, until ctx ends or the
 	// connection is lost, which it reports. The router calls it again after a pause.
-	// subscribed is called once when messages begin to come.
+	// subscribed is called once when messages begin to come. A message of another Version
+	// may be delivered with nothing in it but that.
 	Receive(ctx context.Context, subscribed func(), deliver func(*Message)) error
 }

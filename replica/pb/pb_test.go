@@ -249,6 +249,11 @@ func TestUnmarshalRefuses(t *testing.T) {
 			require.NotContains(t, err.Error(), "nnnn", "it cites nothing")
 		})
 	}
+	var other *pb.VersionError
+	_, err := pb.Unmarshal(head().varint(1, 7))
+	require.ErrorAs(t, err, &other)
+	require.EqualValues(t, 7, other.Version)
+	require.ErrorContains(t, err, "7, this is 1")
 	for field := protowire.Number(3); field <= 9; field++ {
 		for _, v := range []uint64{negative, 1 << 63, 1<<63 - 1} {
 			_, err := pb.Unmarshal(withLoad(field, v))

@@ -82,7 +82,7 @@ func survey(data []byte) error {
 	case version == 0:
 		return fmt.Errorf("%w: it says no version", ErrMalformed)
 	case version != replica.Version:
-		return fmt.Errorf("%w: %d, this is %d", ErrVersion, version, replica.Version)
+		return &VersionError{version}
 	case count[fieldLoads] > replica.MaxLoads:
 		return tooMany("loads", count[fieldLoads], replica.MaxLoads)
 	case count[fieldBookings] > replica.MaxBookings:

@@ -48,3 +48,18 @@ func ExampleNew() { //nolint:testableexamples // it needs a Redis at that addres
 		fmt.Println(hold.Degraded()) // "redis: unavailable: local share" while it is away
 	}
 }
+
+// Two replicas of a gateway tell each other of their work.
+func ExampleNewExchange() { //nolint:testableexamples // it needs a Redis at that address
+	client := goredis.NewClient(&goredis.Options{Addr: "redis:6379", ContextTimeoutEnabled: true})
+	defer func() { _ = client.Close() }()
+	exchange, err := redis.NewExchange(client, redis.ExchangeOptions{Channel: "chat-gateway"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	// kvsteer.New(..., kvsteer.WithReplicas(exchange, kvsteer.ReplicaOptions{Name: "gateway-7"}))
+
+	st := exchange.Stats()
+	fmt.Println(st.Published, st.Received, st.OtherVersion, st.Lost)
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -125,7 +126,8 @@ func (e *Exchange) Publish(ctx context.Context, m *replica.Message) error {
 // Receive implements replica.Exchange. It returns ctx's error, or how the connection was
 // lost: whatever go-redis says when it is, Silence, or a subscription that was confirmed a
 // second time or ended, for go-redis connects anew by itself, and Redis ends subscriptions
-// when the slots of a cluster move. A message that can't be read is counted and left out.
+// when the slots of a cluster move. A message that can't be read is counted and left out; one
+// of another version is delivered with its Version and nothing else.
 func (e *Exchange) Receive(ctx context.Context, subscribed func(), deliver func(*replica.Message)) error {
 	if err := ended(ctx); err != nil {
 		return err
@@ -218,9 +220,11 @@ func (r *receiver) message(got *goredis.Message) {
 	e := r.exchange
 	e.counts.arrived.Add(uint64(len(got.Payload)))
 	m, err := pb.Unmarshal([]byte(got.Payload))
+	var other *pb.VersionError
 	switch {
-	case errors.Is(err, pb.ErrVersion):
+	case errors.As(err, &other):
 		e.counts.versions.Add(1)
+		r.deliver(&replica.Message{Version: int(min(other.Version, math.MaxInt32))}) // to be counted there, too
 		if r.versions.first() {
 			e.opts.Logger.Warn("a replica speaks another version; it is left out", "channel", e.opts.Channel, "error", err)
 		}
@@ -261,7 +265,7 @@ type ExchangeStats struct {
 	// Published are messages that Redis has taken, Failed those that it has not, or not in
 	// time.
 	Published, Failed uint64
-	// Received are messages that were delivered, one's own included. Malformed could not be
+	// Received are messages of this version, one's own included. Malformed could not be
 	// read or were beyond the bounds; OtherVersion are of replicas that are newer or older.
 	Received, Malformed, OtherVersion uint64
 	// Lost is how often Receive ended without being told to.

@@ -5,6 +5,7 @@ package redis
 import (
 	"context"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,7 +17,6 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/replica"
 	"github.com/kvsteer/kvsteer/replica/pb"
 	"github.com/kvsteer/kvsteer/replica/replicatest"
@@ -64,6 +64,7 @@ func TestExchangeConformance(t *testing.T) {
 		} {
 			t.Run(name+" "+broken, func(t *testing.T) {
 				replicatest.Run(t, func(t *testing.T) (a, b replica.Exchange, breakIt func()) {
+					t.Helper()
 					s := newServer(t)
 					return s.exchange(t, o), s.exchange(t, o), func() { by(t, s) }
 				})
@@ -125,10 +126,13 @@ func (r *router) hears(t *testing.T, other *router) {
 	}, longEnough, time.Millisecond)
 }
 
+// message is one of some 4 kB.
 func message(epoch, seq uint64) *replica.Message {
+	b := replica.Booking{Instance: "w@1", TTL: time.Minute}
+	b.Keys = slices.Grow(b.Keys, 500)[:500]
 	return &replica.Message{
-		Version: replica.Version, Router: "r", Epoch: epoch, Seq: seq, Loads: []replica.Load{{Instance: "w@1", DecodeRequests: 1}},
-		Bookings: []replica.Booking{{Instance: "w@1", Keys: make([]kvcache.Key, 500), TTL: time.Minute}},
+		Version: replica.Version, Router: "r", Epoch: epoch, Seq: seq,
+		Loads: []replica.Load{{Instance: "w@1", DecodeRequests: 1}}, Bookings: []replica.Booking{b},
 	}
 }
 
@@ -254,7 +258,7 @@ func TestExchangeOverflow(t *testing.T) {
 // A Redis that hangs is noticed within the Silence, and Publish is bounded.
 func TestExchangeSilence(t *testing.T) {
 	s := newServer(t)
-	e := s.exchange(t, ExchangeOptions{Silence: time.Second, Deadline: 100 * time.Millisecond})
+	e := s.exchange(t, ExchangeOptions{Silence: 3 * time.Second, Deadline: 100 * time.Millisecond})
 	var r *receiving
 	require.Eventually(t, func() bool { // the deadline is short for a busy machine
 		r = e.start(t, func(*replica.Message) {})
@@ -288,9 +292,9 @@ func TestExchangeIdle(t *testing.T) {
 // A deliver that takes longer than the Silence is not a dead connection.
 func TestExchangeSlowDeliver(t *testing.T) {
 	s := newServer(t)
-	e := s.exchange(t, ExchangeOptions{Silence: time.Second})
+	e := s.exchange(t, ExchangeOptions{Silence: 2 * time.Second})
 	var n atomic.Int64
-	r := e.start(t, func(*replica.Message) { wait(context.Background(), 1500*time.Millisecond); n.Add(1) })
+	r := e.start(t, func(*replica.Message) { wait(context.Background(), 3*time.Second); n.Add(1) })
 	for i := range uint64(2) {
 		require.NoError(t, e.Publish(context.Background(), message(1, i+1)))
 	}
@@ -318,6 +322,9 @@ func TestExchangeSkips(t *testing.T) {
 		require.NoError(t, c.Publish(ctx, "mine", payload).Err())
 	}
 	require.NoError(t, e.Publish(ctx, message(1, 2)))
+	for range 2 {
+		require.Equal(t, &replica.Message{Version: 2}, <-got)
+	}
 	require.Equal(t, message(1, 2), <-got)
 	require.Empty(t, got)
 	st := e.Stats()
@@ -389,6 +396,7 @@ func TestExchangeCluster(t *testing.T) {
 	for _, sharded := range []bool{false, true} {
 		t.Run("sharded "+strconv.FormatBool(sharded), func(t *testing.T) {
 			replicatest.Run(t, func(t *testing.T) (a, b replica.Exchange, breakIt func()) {
+				t.Helper()
 				o := ExchangeOptions{Sharded: sharded, Deadline: longEnough, Silence: longEnough}
 				a, err := NewExchange(cluster(t), o)
 				require.NoError(t, err)
