@@ -146,6 +146,7 @@ func (a *Answer) Break(err error) {
 	if err == nil {
 		err = context.Canceled
 	}
+	err = unquoted(err)
 	_, ended := a.take(nil, err)
 	if ended && a.member != nil && !errors.Is(err, context.Canceled) {
 		a.member.ReportFailure(err)

@@ -157,7 +157,7 @@ func (t *Transport) send(req *http.Request, p *Placement) (*http.Response, error
 	}
 	resp, err := target.through(t.base).RoundTrip(out)
 	if err != nil {
-		return nil, err
+		return nil, unquoted(err)
 	}
 	p.Answered(resp.StatusCode)
 	p.MarkAnswer(resp.Header)
@@ -187,6 +187,9 @@ type placedBody struct {
 func (b *placedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
+		if err != io.EOF { // as such, for those who compare
+			err = unquoted(err)
+		}
 		strip(b.resp.Trailer)
 		b.placement.End()
 	}

@@ -173,6 +173,7 @@ func (p *Placement) Body() []byte {
 // books the request on another one, never one that was tried before. The error is a
 // [CodeUpstream]: nothing is booked any more. Whether a request may be sent twice is for the gateway to know.
 func (p *Placement) Next(cause error) error {
+	cause = unquoted(cause)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended {

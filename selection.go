@@ -294,6 +294,7 @@ func (s *Selection) Abort(reason error) {
 	if reason == nil {
 		reason = context.Canceled
 	}
+	reason = unquoted(reason)
 	if departure(reason) {
 		s.leave(reason)
 		return
@@ -398,6 +399,7 @@ func (s *Selection) finish(u Usage, reason error, reaped, left bool) bool {
 // wraps [context.Canceled], is the [StatusError] of a 429, or ctx has ended. An [Answer]
 // that was begun has said so already.
 func (s *Selection) Next(ctx context.Context, cause error) error {
+	cause = unquoted(cause)
 	s.blame(ctx, cause)
 	return s.advance(ctx, cause)
 }

@@ -300,12 +300,13 @@ func blame(req *http.Request, m *fleet.Member, err error) {
 	}
 }
 
-// because prefers the reason for which we cancelled to the error that followed.
+// because prefers the reason for which we cancelled to the error that followed, which does
+// not quote the worker.
 func because(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}
-	return err
+	return unquoted(err)
 }
 
 // outgoing builds the request for the current target. swallow says that usage
