@@ -351,20 +351,43 @@ func TestExchangeChannels(t *testing.T) {
 	require.Empty(t, got)
 }
 
-// A user that may not use the channel is told so.
-func TestExchangeDenied(t *testing.T) {
+// as is a client that logs in under another name.
+func (s *server) as(t *testing.T, user string) *goredis.Client {
+	t.Helper()
+	c := goredis.NewClient(&goredis.Options{Network: "unix", Addr: s.socket, ContextTimeoutEnabled: true, Username: user, Password: "secret"})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// A user that may not use the channel is told so; what docs/replicas.md gives is enough.
+func TestExchangeUsers(t *testing.T) {
 	s := newServer(t)
 	c := s.client(t)
 	defer c.Close()
 	ctx := context.Background()
-	require.NoError(t, c.Do(ctx, "acl", "setuser", "weak", "on", ">pass", "~*", "+@all", "resetchannels").Err())
-	weak := goredis.NewClient(&goredis.Options{Network: "unix", Addr: s.socket, ContextTimeoutEnabled: true, Username: "weak", Password: "pass"})
-	defer weak.Close()
-	e, err := NewExchange(weak, ExchangeOptions{Deadline: longEnough})
+	for _, rules := range []string{
+		"gateway on >secret resetchannels &chat-gateway +publish +subscribe +ping +hello",
+		"weak on >secret resetchannels ~* +@all",
+	} {
+		args := []any{"acl", "setuser"}
+		for word := range strings.FieldsSeq(rules) {
+			args = append(args, word)
+		}
+		require.NoError(t, c.Do(ctx, args...).Err())
+	}
+	o := ExchangeOptions{Channel: "chat-gateway", Deadline: longEnough, Silence: longEnough}
+	weak, err := NewExchange(s.as(t, "weak"), o)
 	require.NoError(t, err)
-	require.ErrorContains(t, e.Receive(ctx, func() { t.Error("subscribed") }, nil), "NOPERM")
-	require.ErrorContains(t, e.Publish(ctx, message(1, 1)), "NOPERM")
-	require.Equal(t, ExchangeStats{Failed: 1, Lost: 1}, e.Stats())
+	require.ErrorContains(t, weak.Receive(ctx, func() { t.Error("subscribed") }, nil), "NOPERM")
+	require.ErrorContains(t, weak.Publish(ctx, message(1, 1)), "NOPERM")
+	require.Equal(t, ExchangeStats{Failed: 1, Lost: 1}, weak.Stats())
+
+	strong, err := NewExchange(s.as(t, "gateway"), o)
+	require.NoError(t, err)
+	got := make(chan uint64, 1)
+	strong.start(t, func(m *replica.Message) { got <- m.Seq })
+	require.NoError(t, strong.Publish(ctx, message(1, 5)))
+	require.EqualValues(t, 5, <-got)
 }
 
 // Nobody is there, and it takes no time to say so.
