@@ -54,15 +54,15 @@ func (a *asking) question(n uint64) question {
 	if tenant%50 == 0 {
 		q.class, q.greedy = classGreedy, true
 	}
-	switch {
-	case chance(0.01):
+	switch kind := r.Float64(); {
+	case kind < 0.01:
 		q.path = "/v1/models"
 		return q
-	case chance(0.005): // a model that nobody has ever had, and never the same
+	case kind < 0.015: // a model that nobody has ever had, and never the same
 		q.path, q.status, q.unknown = "/v1/completions", http.StatusNotFound, true
 		q.body = fmt.Appendf(nil, `{"model":"nobody-has-%d","prompt":"hello"}`, n)
 		return q
-	case chance(0.005):
+	case kind < 0.02:
 		q.path, q.status = "/v1/chat/completions", http.StatusBadRequest
 		q.body = []byte(`{"model":"` + base + `","messages":[`)
 		return q
@@ -122,7 +122,9 @@ const (
 )
 
 func (o outcome) String() string {
-	return [...]string{"answered", "refused as they should be", "limited as they should be", "left by the client", "cut off by injection", "failed"}[o]
+	return [...]string{
+		"answered", "refused as they should be", "limited as they should be", "left by the client", "cut off by injection", "failed",
+	}[o]
 }
 
 // ask asks one and says what became of it, and why if it failed.
@@ -171,8 +173,8 @@ func (l *load) ask(ctx context.Context, q *question) (outcome, string) {
 	case q.unknown && resp.StatusCode == http.StatusServiceUnavailable:
 		return refused, ""
 	case resp.StatusCode != q.status:
-		const most = 300
-		return failed, fmt.Sprintf("%s: status %d instead of %d, worker %q: %s", q.path, resp.StatusCode, q.status, worker, body[:min(most, len(body))])
+		body = body[:min(300, len(body))]
+		return failed, fmt.Sprintf("%s: status %d instead of %d, worker %q: %s", q.path, resp.StatusCode, q.status, worker, body)
 	case q.status != http.StatusOK:
 		return refused, ""
 	case err == nil && (q.end == "" && json.Valid(body) || q.end != "" && bytes.Contains(body, []byte(q.end))):

@@ -18,7 +18,9 @@ type config struct {
 	blocks       int     // of a worker's cache
 	active       int     // tenants at a time
 	tenants      float64 // new tenants a second
+	fill         bool    // what is bounded, before the load, see fill.go
 	growth       float64 // the most that is allowed, 0.05 for five in a hundred
+	heaps        string  // where to write profiles of the heap to, see profile.go
 	leak         string  // what to leak on purpose, see leaks.go
 	folder       string  // for the ledger's files
 }
@@ -27,7 +29,7 @@ type config struct {
 func defaults(length time.Duration, rate float64) config {
 	return config{
 		length: length, warm: length / 6, rate: rate, rest: min(30*time.Second, length/60), churn: min(5*time.Second, length/60),
-		settle: 30 * time.Second, open: 1500, workers: 6, blocks: 2048, active: 300, tenants: 10, growth: 0.05,
+		settle: 30 * time.Second, open: 1500, workers: 6, blocks: 2048, active: 300, tenants: 10, fill: true, growth: 0.05,
 	}
 }
 

@@ -35,14 +35,18 @@ func newLoad(r *rig, w *workers, c *config) *load {
 	}
 }
 
-// run sends n requests at a rate. After every so many of them it calls rest, as soon as that
-// does not decline, when none is under way any more; the time that this takes is not counted.
-func (l *load) run(ctx context.Context, n int, rate float64, every int, rest func() (taken bool, err error)) (ran time.Duration, err error) {
+// resting waits until nothing is under way and takes a sample; false if this is no moment
+// for it.
+type resting func() (taken bool, err error)
+
+// run sends n requests at a rate. After every so many of them it calls rest, again and again
+// until that does not decline; the time that this takes is not counted.
+func (l *load) run(ctx context.Context, n int, rate float64, every int, rest resting) (ran time.Duration, err error) {
 	began := time.Now()
-	var resting time.Duration
+	var rested time.Duration
 	interval := time.Duration(float64(time.Second) / rate)
 	for waits := 0; l.sent < n; {
-		due := began.Add(resting + time.Duration(l.sent)*interval)
+		due := began.Add(rested + time.Duration(l.sent)*interval)
 		if early := time.Until(due); early > 0 {
 			if err := pause(ctx, early); err != nil {
 				return 0, err
@@ -68,11 +72,11 @@ func (l *load) run(ctx context.Context, n int, rate float64, every int, rest fun
 		}
 		if taken {
 			waits = 0
-			resting += time.Since(stopped)
+			rested += time.Since(stopped)
 		}
 	}
 	l.wg.Wait()
-	return time.Since(began) - resting, nil
+	return time.Since(began) - rested, nil
 }
 
 func (l *load) send(ctx context.Context, n uint64, due time.Time) {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
-	"runtime/pprof"
 	"syscall"
 	"time"
 )
@@ -24,9 +23,10 @@ func program() int {
 	open := flag.Int("open", 0, "requests at a time: what comes on top waits, and the rate is not kept (default 1500)")
 	leak := flag.String("leak", "", "leak something on purpose, to see that it is found: "+kindsOfLeaks)
 	profile := flag.String("cpuprofile", "", "write a CPU profile to this file")
+	heaps := flag.String("heapprofile", "", "write profiles of the heap, one after the warm-up and one in the end, to files that begin so")
 	flag.Parse()
 	c := defaults(*length, *rate)
-	c.leak = *leak
+	c.leak, c.heaps = *leak, *heaps
 	set(&c.warm, *warm)
 	set(&c.rest, *rest)
 	set(&c.churn, *churn)
@@ -37,7 +37,7 @@ func program() int {
 		fmt.Fprintln(os.Stderr, "soak:", err)
 		return 1
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }() // of the system's temporary ones
 	c.folder = folder
 	// Most of what is collected here is the load's and the engines', in the same process.
 	const percent = 400
@@ -45,17 +45,12 @@ func program() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if *profile != "" {
-		f, err := os.Create(*profile)
-		if err != nil {
-			fmt.Fprintln(os.Stderr, "soak:", err)
+		profiled, failed := startProfile(*profile)
+		if failed != nil {
+			fmt.Fprintln(os.Stderr, "soak:", failed)
 			return 1
 		}
-		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			fmt.Fprintln(os.Stderr, "soak:", err)
-			return 1
-		}
-		defer pprof.StopCPUProfile()
+		defer profiled()
 	}
 	report, err := soak(ctx, c, os.Stderr)
 	if err != nil {

@@ -45,8 +45,8 @@ func (r *report) violations() []string {
 
 func (r *report) print(to io.Writer) {
 	c := &r.config
-	fmt.Fprintf(to, "%v at %g requests/s, %v of it warm-up; %d samples at rest, for which arrivals stopped for %v, after %v until all were answered\n",
-		c.length, c.rate, c.warm, len(r.samples), short(r.rested), short(r.drained))
+	fmt.Fprintf(to, "%v at %g requests/s, %v of it warm-up; %d samples at rest, ", c.length, c.rate, c.warm, len(r.samples))
+	fmt.Fprintf(to, "for which arrivals stopped for %v, after %v until all were answered\n", short(r.rested), short(r.drained))
 	fmt.Fprintf(to, "sent %d requests in %v: %.1f/s; late to leave: p50 %v, p99 %v, most %v\n",
 		r.sent, r.ran.Round(time.Second), r.rate(), short(r.lateP50), short(r.lateP99), short(r.lateMost))
 	fmt.Fprintf(to, "from due to answered: p50 %v, p99 %v, most %v\n", short(r.tookP50), short(r.tookP99), short(r.tookMost))
@@ -68,7 +68,8 @@ func (r *report) print(to io.Writer) {
 		}
 		fmt.Fprintf(to, "caches that were known exactly: %.0f%% of the ranks\n", 100*float64(exact)/float64(max(1, ranks)))
 	}
-	fmt.Fprintf(to, "\n| at rest, after the warm-up | first third | middle | last third | least | most | growth | by slope | |\n|---|---|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(to, "\n| at rest, after the warm-up | first third | middle | last third | least | most | growth | by slope | |\n%s\n",
+		strings.Repeat("|---", 9)+"|")
 	for _, j := range r.judged {
 		name, unit, _ := j.measure.about()
 		if unit != "" {
@@ -86,7 +87,8 @@ func (r *report) print(to io.Writer) {
 		violations = append(violations, slow)
 	}
 	if len(violations) == 0 {
-		fmt.Fprintf(to, "\nverdict: nothing grows by more than %.0f%%, nothing failed that was not made to, nothing is left in flight\n", 100*c.growth)
+		fmt.Fprintf(to, "\nverdict: nothing grows by more than %.0f%%, nothing failed that was not made to, ", 100*c.growth)
+		fmt.Fprintln(to, "nothing is left in flight")
 		return
 	}
 	fmt.Fprintln(to, "\nverdict: FAILED")

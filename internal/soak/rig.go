@@ -105,7 +105,7 @@ func (r *rig) build(c *config) (err error) {
 	}
 	r.asks = &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute}
 	r.encoder = prompt.NewEncoder(prompt.Options{
-		Sources: []prompt.Source{ownTokens{}}, Client: &http.Client{Transport: r.asks}, Deadline: 5 * time.Second, CacheBytes: 8 << 20,
+		Sources: []prompt.Source{ownTokens{}}, Client: &http.Client{Transport: r.asks}, Deadline: 5 * time.Second, CacheBytes: 1 << 20,
 	})
 	tenancy, err := r.tenancy(c)
 	if err != nil {
@@ -119,11 +119,9 @@ func (r *rig) build(c *config) (err error) {
 		return err
 	}
 	r.metrics.Attach(r.router)
-	if err := r.registry.Register(r.metrics); err != nil {
-		return err
-	}
-	r.leaks, err = newLeaks(c.leak, r.router, r.registry)
-	return err
+	var leaking error
+	r.leaks, leaking = newLeaks(c.leak, r.router, r.registry)
+	return errors.Join(r.registry.Register(r.metrics), leaking)
 }
 
 func (r *rig) tenancy(c *config) (kvsteer.TenancyOptions, error) {
@@ -173,7 +171,9 @@ func (r *rig) tenancy(c *config) (kvsteer.TenancyOptions, error) {
 	if err != nil {
 		return o, err
 	}
-	return kvsteer.TenancyOptions{Limits: r.limits, Prices: prices, Ledger: r.ledger, RefuseUnrecorded: true, Salter: salter, Labels: named}, nil
+	return kvsteer.TenancyOptions{
+		Limits: r.limits, Prices: prices, Ledger: r.ledger, RefuseUnrecorded: true, Salter: salter, Labels: named,
+	}, nil
 }
 
 // answeredBy is where the Transport leaves the name of the worker for the answer's header.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"runtime"
 	"runtime/metrics"
@@ -59,6 +60,12 @@ type sample struct {
 	values [measures]float64
 	exact  int // ranks whose cache is known exactly
 	ranks  int
+}
+
+func (s *sample) String() string {
+	v := &s.values
+	const format = "%8v  heap %6.0f kB, rss %6.0f kB, goroutines %3.0f, files %3.0f, pairs %5.0f, index %5.0f kB, series %5.0f, exact %d/%d"
+	return fmt.Sprintf(format, s.at.Round(time.Second), v[heap], v[resident], v[goroutines], v[files], v[pairs], v[indexBytes], v[series], s.exact, s.ranks)
 }
 
 const kilo = 1 << 10

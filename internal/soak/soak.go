@@ -22,6 +22,7 @@ type run struct {
 	samples  []sample
 	left     []string
 	known    bool // that something is left in flight at rest
+	profiled bool
 }
 
 // soak runs one and reports what it has shown. An error means that it could not be run.
@@ -46,7 +47,7 @@ func soak(ctx context.Context, c config, progress io.Writer) (*report, error) {
 	}
 	// What was started has ended; those of connections need a moment to see it.
 	if await(context.Background(), "goroutines end", func() bool { return runtime.NumGoroutine() <= before }) != nil {
-		s.left = append(s.left, fmt.Sprintf("%d goroutines are left after everything was closed, %d more than before", runtime.NumGoroutine(), runtime.NumGoroutine()-before))
+		s.left = append(s.left, fmt.Sprintf("%d goroutines more than before are left after everything was closed", runtime.NumGoroutine()-before))
 	}
 	out.left = s.left
 	return out, nil
@@ -56,6 +57,11 @@ func (s *run) do(ctx context.Context) (*report, error) {
 	c := s.config
 	for range c.workers {
 		if err := s.workers.start(ctx, nil); err != nil {
+			return nil, err
+		}
+	}
+	if c.fill {
+		if err := s.fill(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -84,10 +90,10 @@ func (s *run) do(ctx context.Context) (*report, error) {
 	every := max(1, int(c.rest.Seconds()*c.rate))
 	ran, err := s.load.run(ctx, n, c.rate, every, func() (bool, error) { return s.rest(ctx) })
 	still()
-	churnErr := <-churned
+	err = errors.Join(err, <-churned)
 	stop(nil)
 	<-beside
-	if err = errors.Join(err, churnErr); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if err := s.settled(); err != nil {
@@ -97,7 +103,7 @@ func (s *run) do(ctx context.Context) (*report, error) {
 }
 
 // rest takes a sample once nothing is under way; false while something happens to a worker.
-func (s *run) rest(ctx context.Context) (taken bool, err error) {
+func (s *run) rest(ctx context.Context) (bool, error) {
 	if !s.workers.busy.TryLock() {
 		return false, nil
 	}
@@ -131,10 +137,8 @@ func (s *run) rest(ctx context.Context) (taken bool, err error) {
 		return false, err
 	}
 	s.samples = append(s.samples, got)
-	v := &got.values
-	fmt.Fprintf(s.progress, "%8v  heap %6.0f kB, rss %6.0f kB, goroutines %3.0f, files %3.0f, pairs %5.0f, index %5.0f kB, series %5.0f, exact %d/%d, failed %d\n",
-		got.at.Round(time.Second), v[heap], v[resident], v[goroutines], v[files], v[pairs], v[indexBytes], v[series], got.exact, got.ranks, s.load.failedSoFar())
-	if err := s.rig.prune(); err != nil {
+	fmt.Fprintf(s.progress, "%v, failed %d\n", &got, s.load.failedSoFar())
+	if err := errors.Join(s.rig.prune(), s.profileHeap(&got)); err != nil {
 		return false, err
 	}
 	s.rested += time.Since(from)
@@ -200,8 +204,8 @@ func (s *run) settled() error {
 	}
 	t := s.rig.limits.Totals()
 	for m := range t.Reserved {
-		if t.Reserved[m] != t.Settled[m]+t.Refunded[m] {
-			s.left = append(s.left, fmt.Sprintf("limits, meter %d: reserved %d, settled %d, refunded %d", m, t.Reserved[m], t.Settled[m], t.Refunded[m]))
+		if reserved, settled, refunded := t.Reserved[m], t.Settled[m], t.Refunded[m]; reserved != settled+refunded {
+			s.left = append(s.left, fmt.Sprintf("limits, meter %d: reserved %d, settled %d, refunded %d", m, reserved, settled, refunded))
 		}
 	}
 	b := &s.rig.books

@@ -14,7 +14,7 @@ func brief(t *testing.T) config {
 	c := defaults(14*time.Second, 60)
 	c.warm, c.rest, c.churn = 5*time.Second, 500*time.Millisecond, 200*time.Millisecond
 	c.workers, c.blocks, c.active, c.tenants = 4, 64, 40, 5
-	c.folder = t.TempDir()
+	c.fill, c.folder = false, t.TempDir()
 	return c
 }
 

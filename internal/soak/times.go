@@ -35,7 +35,7 @@ func (t *times) quantile(p float64) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	rank := int(math.Ceil(p * float64(t.n)))
-	for step, n := range t.counts {
+	for step, n := range &t.counts {
 		if rank -= n; rank <= 0 {
 			return min(t.most, time.Duration(math.Exp2(float64(step+1)/stepsPerDoubling)*float64(time.Microsecond)))
 		}
