@@ -33,8 +33,8 @@ func TestPromptsAreHashedBeforeTheLock(t *testing.T) {
 		require.NoError(t, r.Close())
 		require.NoError(t, f.Close())
 	})
-	s, err := r.prepare(t.Context(), &Request{API: Completions, Model: "m", TokenIDs: make([]uint32, 1000)})
-	require.NoError(t, err)
+	s := &Selection{router: r}
+	require.NoError(t, r.prepare(t.Context(), s, &Request{API: Completions, Model: "m", TokenIDs: make([]uint32, 1000)}))
 	ev := new(evaluation)
 	r.hash(s)
 	require.Equal(t, 2, s.keys.used, "one for each block size")
@@ -42,8 +42,8 @@ func TestPromptsAreHashedBeforeTheLock(t *testing.T) {
 	require.Equal(t, 2, s.keys.used, "nothing was left to hash")
 	require.Len(t, ev.Candidates, 3)
 	s.forget()
-	next, err := r.prepare(t.Context(), &Request{API: Completions, Model: "m", TokenIDs: make([]uint32, 1000)})
-	require.NoError(t, err)
+	next := &Selection{router: r}
+	require.NoError(t, r.prepare(t.Context(), next, &Request{API: Completions, Model: "m", TokenIDs: make([]uint32, 1000)}))
 	r.hash(next)
 	require.Equal(t, 2, next.keys.used, "the next request's keys are its own")
 }

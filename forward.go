@@ -47,7 +47,7 @@ func (t *Transport) byLoad(req *http.Request) (*http.Response, error) {
 	if t.wantsBody(req) && allowed(t.forward, t.router.keeper(req.URL.Path), req) {
 		body, err := t.readBody(req)
 		if err != nil {
-			return nil, err
+			return nil, t.unread("", err)
 		}
 		f.Body = body
 		req = req.Clone(req.Context())

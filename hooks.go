@@ -25,7 +25,7 @@ type HookDecision interface {
 // workers that serve their model: rejected by policy, with nobody well enough, or too
 // many; and of those that [WithTenancy] refuses. The Decision has Chosen -1 and no number, and may be kept. Requests that could
 // not be read, or whose client went away, are not told of, nor are second attempts: they
-// end with an [Outcome].
+// end with an [Outcome]. [HookRefusal] is told of all of them, without a Decision.
 type HookRejection interface {
 	OnRejection(d *Decision, err *Error)
 }
@@ -122,6 +122,7 @@ type hookSet struct {
 	features bool // somebody wants them in decisions
 	headers  []string
 	rejected []HookRejection
+	refusal  []HookRefusal
 	// strangers are the types of what is no hook.
 	strangers []string
 }
@@ -138,6 +139,7 @@ func (h *hookSet) add(v any) {
 	}
 	known = addTo(&h.outcome, v) || known
 	known = addTo(&h.rejected, v) || known
+	known = addTo(&h.refusal, v) || known
 	known = addTo(&h.trust, v) || known
 	known = addTo(&h.reap, v) || known
 	known = addTo(&h.prompt, v) || known

@@ -204,7 +204,7 @@ func (s sale) End() bool {
 
 // targetAt is the offer as the target of requests for a model.
 func targetAt(o *providers.Offer, model string) Target {
-	return Target{Worker: o.Provider(), Instance: o.ID(), Model: model, URL: o.URL(), Provider: o.Provider()}
+	return Target{Worker: o.Provider(), Instance: o.ID(), Model: model, URL: o.URL(), Provider: o.Provider(), ProviderKind: o.Kind()}
 }
 
 func via(o *providers.Offer, x providers.Exchange) func(http.RoundTripper) http.RoundTripper {

@@ -62,19 +62,32 @@ var errPlacementEnded = errors.New("kvsteer: the Placement has ended")
 // where the policy lets it. The error is an *Error: [CodeNotForwarded] for a path that is
 // not allowed. Place does not block.
 func (r *Router) Place(f *Forward) (*Placement, error) {
+	p, label, err := r.place(f)
+	if err != nil && len(r.opts.hooks.refusal) > 0 {
+		model, _ := f.modelIn()
+		r.opts.refusal("", model, label, err)
+	}
+	return p, err
+}
+
+// place is Place, and names the sender for metrics as far as it is known.
+func (r *Router) place(f *Forward) (_ *Placement, label string, _ error) {
 	var keeper *providers.Offer
 	if !f.WorkersOnly {
 		keeper = r.keeper(f.HTTP.URL.Path)
 	}
 	switch {
 	case !allowed(f.Allow, keeper, f.HTTP):
-		return nil, notForwarded(f.HTTP.URL.Path, keeper)
+		return nil, "", notForwarded(f.HTTP.URL.Path, keeper)
 	case r.closed.Load():
-		return nil, &Error{Code: CodeClosed, Message: "the router was closed"}
+		return nil, "", &Error{Code: CodeClosed, Message: "the router was closed"}
 	default:
 	}
 	model, known := f.modelIn()
 	asked, refused := r.question(f, model)
+	if asked != nil && len(r.opts.hooks.refusal) > 0 {
+		label = r.opts.label(asked.parsed.hints.tenant)
+	}
 	if refused == nil {
 		refused = unreadable(asked.account.identity, known)
 	}
@@ -85,16 +98,16 @@ func (r *Router) Place(f *Forward) (*Placement, error) {
 		refused = shares(asked, keeper)
 	}
 	if refused != nil {
-		return nil, refused
+		return nil, label, refused
 	}
 	body := f.Body
 	if keeper == nil {
 		if body, refused = r.isolateForward(f, asked); refused != nil {
-			return nil, refused
+			return nil, label, refused
 		}
 	}
 	if refused := r.admitForward(f.HTTP.Context(), asked); refused != nil {
-		return nil, refused
+		return nil, label, refused
 	}
 	p := &Placement{
 		router: r, keeper: keeper, path: f.HTTP.URL.Path, method: f.HTTP.Method, body: body, model: model,
@@ -108,16 +121,16 @@ func (r *Router) Place(f *Forward) (*Placement, error) {
 		}
 	}()
 	if refused := p.book(); refused != nil {
-		return nil, refused
+		return nil, label, refused
 	}
 	if p.booking == nil {
-		return nil, &Error{Code: CodeNoCandidates, Message: "nobody can take the request at the moment", RetryAfter: retrySoon}
+		return nil, label, &Error{Code: CodeNoCandidates, Message: "nobody can take the request at the moment", RetryAfter: retrySoon}
 	}
 	if err := p.enter(); err != nil && r.opts.tenancy.RefuseUnrecorded {
-		return nil, unrecorded(err)
+		return nil, label, unrecorded(err)
 	}
 	handed = true
-	return p, nil
+	return p, label, nil
 }
 
 // enter records the request in the ledger, as one of no tokens: who serves it reports none

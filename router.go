@@ -144,10 +144,24 @@ func (r *Router) Close() error {
 // deadline of its own, and, with [WithQueue], while workers are busy and some
 // milliseconds for others to come; ctx bounds the whole.
 func (r *Router) Select(ctx context.Context, req *Request) (*Selection, error) {
-	s, err := r.prepare(ctx, req)
-	if err != nil {
-		r.turnedAway(req, err)
+	s := &Selection{router: r, began: r.opts.now()}
+	if err := r.serveFirst(ctx, s, req); err != nil {
+		api := ""
+		if req != nil {
+			api = req.API.String()
+		}
+		r.opts.refusal(api, s.parsed.model, s.account.label, err)
 		return nil, err
+	}
+	r.live.add(s)
+	return s, nil
+}
+
+// serveFirst books a new Selection, or tells the hooks that know decisions why not.
+func (r *Router) serveFirst(ctx context.Context, s *Selection, req *Request) error {
+	if err := r.prepare(ctx, s, req); err != nil {
+		r.turnedAway(req, err)
+		return err
 	}
 	handed := false
 	defer func() {
@@ -163,27 +177,26 @@ func (r *Router) Select(ctx context.Context, req *Request) (*Selection, error) {
 	}()
 	if err := r.admit(ctx, s); err != nil {
 		r.refused(s, err)
-		return nil, err
+		return err
 	}
 	if err := r.pick(ctx, s, 1); err != nil {
-		return nil, err
+		return err
 	}
 	if err := r.enter(s); err != nil && r.opts.tenancy.RefuseUnrecorded {
 		no := unrecorded(err)
 		r.refused(s, no)
-		return nil, no
+		return no
 	}
 	handed = true
-	r.live.add(s)
-	return s, nil
+	return nil
 }
 
 // Explain returns the decision that Select would make now, and reserves nothing.
 // The Decision is never nil: when nobody could be chosen it comes with the error,
 // Chosen is -1, and it lists the candidates as far as there were any.
 func (r *Router) Explain(ctx context.Context, req *Request) (*Decision, error) {
-	s, err := r.prepare(ctx, req)
-	if err != nil {
+	s := &Selection{router: r, began: r.opts.now()}
+	if err := r.prepare(ctx, s, req); err != nil {
 		d := &Decision{Chosen: -1, Attempt: 1}
 		if req != nil {
 			d.API, d.Model = req.API.String(), req.Model
@@ -204,48 +217,48 @@ func (r *Router) Explain(ctx context.Context, req *Request) (*Decision, error) {
 }
 
 // prepare does everything that needs no lock: reading the body and getting
-// token ids.
-func (r *Router) prepare(ctx context.Context, req *Request) (*Selection, error) {
-	s := &Selection{router: r, began: r.opts.now()}
+// token ids. What is known of a request that is refused is in s, too.
+func (r *Router) prepare(ctx context.Context, s *Selection, req *Request) error {
 	if r.closed.Load() {
-		return nil, &Error{Code: CodeClosed, Message: "the router was closed"}
+		return &Error{Code: CodeClosed, Message: "the router was closed"}
 	}
 	if ctx.Err() != nil {
-		return nil, canceled(ctx)
+		return canceled(ctx)
 	}
 	if req == nil {
-		return nil, badRequest(nil, "the Request is nil")
+		return badRequest(nil, "the Request is nil")
 	}
 	id, refused := r.identify(ctx, req)
 	if refused != nil {
-		return nil, refused
+		return refused
 	}
 	p, err := r.opts.parse(req)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	s.parsed.model = p.model
 	s.account.identity = id
 	p.belong(id)
 	s.account.label = r.opts.label(p.hints.tenant)
 	if refused := permitted(id, p.model); refused != nil {
-		return nil, refused
+		return refused
 	}
 	if err := r.opts.tenancy.isolate(&p, id); err != nil {
-		return nil, err
+		return err
 	}
 	s.parsed, s.session = p, p.sessionKey()
 	if refused := r.anothers(s, p.hints.previous); refused != nil {
-		return nil, refused
+		return refused
 	}
 	s.weight = r.queue.weight(s)
 	s.policy = r.opts.current()
 	s.header = kept(s.policy, req.Header, r.opts.hooks.headers)
 	r.classify(ctx, s, req)
 	if err := r.view(ctx, s, req.TokenIDs); err != nil {
-		return nil, err
+		return err
 	}
 	s.touched.Store(s.began.UnixNano())
-	return s, nil
+	return nil
 }
 
 // tokenizingEngine takes turns among the workers that could be asked for token

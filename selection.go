@@ -40,9 +40,10 @@ type Target struct {
 	// same. Via is then how a request gets there: around what sends it, it takes the
 	// request as the client made it, with Body, to the client's path, adds credentials
 	// and names, translates, and returns the answer as the client understands it. Nil for
-	// a worker.
-	Provider string
-	Via      func(base http.RoundTripper) http.RoundTripper
+	// a worker. ProviderKind is the name of its kind, such as "Anthropic".
+	Provider     string
+	ProviderKind string
+	Via          func(base http.RoundTripper) http.RoundTripper
 }
 
 // Selection is a request on its way to a worker. Its owner must end it exactly

@@ -133,10 +133,13 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return t.route(req, api)
 	case req.Method == http.MethodGet && strings.TrimSuffix(req.URL.Path, "/") == pathModels:
 		closeBody(req)
-		return t.models(req)
+		resp, err := t.models(req)
+		return t.listed("", resp, err)
 	case req.Method == http.MethodGet && strings.HasPrefix(req.URL.Path, pathModels+"/"):
 		closeBody(req)
-		return t.model(req, strings.TrimSuffix(strings.TrimPrefix(req.URL.Path, pathModels+"/"), "/"))
+		name := strings.TrimSuffix(strings.TrimPrefix(req.URL.Path, pathModels+"/"), "/")
+		resp, err := t.model(req, name)
+		return t.listed(name, resp, err)
 	default:
 		return t.byLoad(req)
 	}
@@ -146,7 +149,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 func (t *Transport) route(req *http.Request, api API) (*http.Response, error) {
 	body, err := t.readBody(req)
 	if err != nil {
-		return nil, err
+		return nil, t.unread(api.String(), err)
 	}
 	ctx := req.Context()
 	q := &Request{API: api, Body: body}

@@ -29,8 +29,8 @@ type Options struct {
 	// MaxViewers bounds the browsers that are told of changes as they come; others are
 	// answered with a 503 and look every few seconds instead. 0 means DefaultMaxViewers.
 	MaxViewers int
-	// Interval is the time between two looks at the Router while somebody watches. 0
-	// means a second; less than 100 ms means that.
+	// Interval is the time between two looks at the Router while somebody watches, and how old
+	// the answer to state.json may be. 0 means a second; less than 100 ms means that.
 	Interval time.Duration
 }
 
@@ -52,7 +52,7 @@ type Handler struct {
 	patience time.Duration
 
 	lookMu sync.Mutex
-	last   *state // of state.json
+	last   []byte // what state.json was answered with
 	lastAt time.Time
 }
 

@@ -24,8 +24,13 @@ func (r *Recorder) past(st *state, since uint64) {
 		rejections []*refusal
 		notes      []*note
 	)
+	now, most := r.clock(), keptMoments
+	if since > 0 {
+		most = 2 // the one before may have got something since the last frame
+	}
 	r.mu.Lock()
 	st.recorded, st.Sums = r.change, r.sums
+	st.History = r.history.state(now, most)
 	for k, n := range r.rules.by {
 		st.Rules = append(st.Rules, ruleCount{Policy: short(k.policy), Rule: short(k.rule), Count: n, Refused: r.refused.by[k]})
 	}

@@ -200,7 +200,7 @@ func rankOf(m *fleet.Member, rank int, s *sight, now time.Time) rankState {
 	if s.caches != nil && rank < len(s.caches.Ranks) {
 		c := &s.caches.Ranks[rank]
 		out.Trust, out.TrustReason = c.Trust.String(), cut(c.TrustReason, longText)
-		out.Blocks, out.Booked = c.Pairs, c.Provisional
+		out.Blocks, out.Booked, out.GPU = c.Pairs, c.Provisional, c.GPU
 		if c.BlockSize > 0 {
 			out.BlockSize = c.BlockSize
 		}
@@ -209,7 +209,7 @@ func rankOf(m *fleet.Member, rank int, s *sight, now time.Time) rankState {
 		out.Trust, out.TrustReason, out.WaitMS = o.Trust.String(), cut(o.TrustReason, longText), milliseconds(o.Wait)
 	}
 	if room := capacity(m, rank); room > 0 && out.BlockSize > 0 {
-		out.Fill = float64(out.Blocks*out.BlockSize) / float64(room)
+		out.Fill = float64(out.GPU*out.BlockSize) / float64(room)
 	}
 	return out
 }
@@ -320,8 +320,9 @@ func (h *Handler) policy(st *state) {
 
 func ruleOf(r *policy.RuleOutline) ruleParts {
 	return ruleParts{
-		Name: short(r.Name), Matches: words(r.Matches), Exclusions: words(r.Exclusions), Stages: words(r.Stages),
-		Empty: cut(r.Empty.String(), longText), Tags: words(r.Tags),
+		Name: short(r.Name), Matches: words(r.Matches), Considers: cut(r.Considers, longText), Exclusions: words(r.Exclusions),
+		Stages: words(r.Stages),
+		Empty:  cut(r.Empty.String(), longText), Tags: words(r.Tags),
 	}
 }
 

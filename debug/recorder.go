@@ -40,6 +40,7 @@ type Recorder struct {
 	rejections ring[*refusal]
 	notes      ring[*note]
 	sums       sums
+	history    history
 	rules      counts[ruleName]
 	refused    counts[ruleName]
 	shadows    counts[string]
@@ -140,6 +141,7 @@ func (r *Recorder) OnDecision(d *kvsteer.Decision) {
 	r.change++
 	s := &r.sums
 	s.Decisions++
+	r.history.at(now).decisions++
 	r.supersede(d, now)
 	switch w := d.Winner(); {
 	case w == nil:
@@ -199,6 +201,7 @@ func (r *Recorder) supersede(d *kvsteer.Decision, now time.Time) {
 
 // OnOutcome implements [kvsteer.HookOutcome].
 func (r *Recorder) OnOutcome(o *kvsteer.Outcome) {
+	now := r.clock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.change++
@@ -229,6 +232,10 @@ func (r *Recorder) OnOutcome(o *kvsteer.Outcome) {
 		s.TimedTTFT += got
 		s.TimedPredic += want
 		s.TimedError += max(got-want, want-got)
+		m := r.history.at(now)
+		m.timed++
+		m.ttft += got
+		m.predicted += want
 	}
 	k := r.byID[o.Decision.ID]
 	if k == nil {
@@ -296,6 +303,7 @@ func (r *Recorder) OnRejection(d *kvsteer.Decision, err *kvsteer.Error) {
 	defer r.mu.Unlock()
 	r.change++
 	r.sums.Rejections++
+	r.history.at(now).rejections++
 	code := err.Code.String()
 	r.codes.add(code)
 	if err.Rule != "" {

@@ -31,6 +31,7 @@ type state struct {
 	Rules      []ruleCount     `json:"rules"`
 	Shadows    []shadowCount   `json:"shadows"`
 	Codes      []codeCount     `json:"codes"`
+	History    []momentState   `json:"history"`
 	Decisions  []decisionState `json:"decisions"`
 	Rejections []refusalState  `json:"rejections,omitempty"`
 	Notes      []noteState     `json:"notes,omitempty"`
@@ -94,9 +95,11 @@ type rankState struct {
 	Fresh         bool    `json:"fresh"`
 	KVUsage       float64 `json:"kvUsage"`
 	Picks         uint64  `json:"picks"`
-	// Blocks are known or expected to be cached, Booked of them only expected. Fill is
-	// their part of the capacity, -1 if that is unknown; booked ones may take it above 1.
+	// Blocks are known or expected to be cached, Booked of them only expected, GPU of them,
+	// booked ones included, in GPU memory. Fill is the latter's part of that memory, -1 if
+	// its size is unknown; booked ones may take it above 1.
 	Blocks    int     `json:"blocks"`
+	GPU       int     `json:"gpu"`
 	Booked    int     `json:"booked"`
 	BlockSize int     `json:"blockSize"`
 	Fill      float64 `json:"fill"`
@@ -171,6 +174,7 @@ type policyParts struct {
 type ruleParts struct {
 	Name       string   `json:"name"`
 	Matches    []string `json:"matches,omitempty"`
+	Considers  string   `json:"considers,omitempty"`
 	Exclusions []string `json:"exclusions,omitempty"`
 	Stages     []string `json:"stages,omitempty"`
 	Empty      string   `json:"empty,omitempty"`
@@ -194,6 +198,18 @@ type shadowCount struct {
 type codeCount struct {
 	Code  string `json:"code"`
 	Count int64  `json:"count"`
+}
+
+// momentState is what happened in the ten seconds from At on. There is none for those in
+// which nothing did.
+type momentState struct {
+	At         int64 `json:"at"`
+	Decisions  int64 `json:"decisions"`
+	Rejections int64 `json:"rejections"`
+	// As the sums of the same names.
+	Timed     int64   `json:"timed"`
+	TTFT      float64 `json:"timedTtftMs"`
+	Predicted float64 `json:"timedPredictedMs"`
 }
 
 type decisionState struct {

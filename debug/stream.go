@@ -8,19 +8,15 @@ import (
 	"time"
 )
 
-const (
-	// reuse is for how long an answer to state.json may be given to others, too.
-	reuse = 250 * time.Millisecond
-	// writeTimeout bounds the writing of one frame or file: a browser that takes none for
-	// so long has gone.
-	writeTimeout = 10 * time.Second
-)
+// writeTimeout bounds the writing of one frame or file: a browser that takes none for so
+// long has gone.
+const writeTimeout = 10 * time.Second
 
 // look reads the state as it is now; of the past what has changed since, all if that is 0.
 func (h *Handler) look(since uint64) *state {
 	st := &state{
 		At: h.now().UnixMilli(), EveryMS: h.opts.Interval.Milliseconds(), Full: true, Workers: []workerState{}, Decisions: []decisionState{},
-		Rules: []ruleCount{}, Shadows: []shadowCount{}, Codes: []codeCount{},
+		Rules: []ruleCount{}, Shadows: []shadowCount{}, Codes: []codeCount{}, History: []momentState{},
 		Prefixes: prefixState{Columns: []columnState{}, Rows: []prefixRow{}},
 	}
 	if rec := h.opts.Recorder; rec != nil {
@@ -36,7 +32,7 @@ func (h *Handler) serveState(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, "The console was closed.")
 		return
 	}
-	data, err := json.Marshal(h.recent())
+	data, err := h.recent()
 	h.hub.leave() // what is left takes as long as the client likes, and needs no Router
 	if err != nil {
 		refuse(w, http.StatusInternalServerError, "The state can't be written as JSON.")
@@ -46,7 +42,7 @@ func (h *Handler) serveState(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	h.send(w, append(data, '\n'))
+	h.send(w, data)
 }
 
 // send writes all of an answer, to a client that may not read it.
@@ -63,14 +59,20 @@ func (h *Handler) send(w http.ResponseWriter, data []byte) {
 	}
 }
 
-// recent is the state of now, or of a moment ago: looking costs, and anybody may ask often.
-func (h *Handler) recent() *state {
+// recent is the whole state as JSON, of now or of less than an interval ago: looking costs,
+// and many may ask often. Those who ask meanwhile wait for the same look.
+func (h *Handler) recent() ([]byte, error) {
 	h.lookMu.Lock()
 	defer h.lookMu.Unlock()
-	if now := h.now(); h.last == nil || now.Sub(h.lastAt) >= reuse || now.Before(h.lastAt) {
-		h.last, h.lastAt = h.look(0), now
+	if now := h.now(); h.last == nil || now.Sub(h.lastAt) >= h.opts.Interval || now.Before(h.lastAt) {
+		data, err := json.Marshal(h.look(0))
+		if err != nil {
+			return nil, err // a number that is none, from somebody's predictor
+		}
+		data = append(data, '\n')
+		h.last, h.lastAt = data, now
 	}
-	return h.last
+	return h.last, nil
 }
 
 // frame is one look, for all who watch.

@@ -52,6 +52,7 @@ type cover struct {
 	s    *owner
 	lead int
 	held int
+	near int // what onGPU said when it was opened
 	// words per plane and the pieces; 0 for none
 	width      int
 	planes     uint32
@@ -118,6 +119,7 @@ func (x *Index) load(s *owner, id uint32, i int) {
 	if c.hashes != 0 {
 		c.hashWords = x.arena.slice(c.hashes, 1<<c.hashOrder)
 	}
+	c.near = c.onGPU()
 }
 
 func (x *Index) coverWords(r *run, i int) (w0, w1 *atomic.Uint64) {
@@ -171,6 +173,7 @@ func (x *Index) flush() {
 		return
 	}
 	id := c.id
+	c.s.near += c.onGPU() - c.near
 	if p := &x.slots.Load().pairs[c.s.slot]; p.Load() != int64(c.s.pairs) {
 		p.Store(int64(c.s.pairs))
 	}
@@ -254,6 +257,20 @@ func (c *cover) survey() (lead, firm int, gpu, plain bool) {
 		}
 	}
 	return lead, firm, gpu, plain && lead == c.held
+}
+
+// onGPU counts the blocks that are in GPU memory, or booked and so expected there.
+func (c *cover) onGPU() (n int) {
+	switch {
+	case c.held == 0: // whatever the rest says: it is on its way out
+		return 0
+	case c.width == 0:
+		return c.lead
+	}
+	for w := range c.width {
+		n += bits.OnesCount64(c.plane(TierGPU, w).Load() | c.plane(planeBooked, w).Load())
+	}
+	return n
 }
 
 // end is the place after the last block that has a hash.

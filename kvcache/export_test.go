@@ -204,7 +204,7 @@ func (c *checker) hash(s *owner, h EngineHash, ref uint32) {
 func (c *checker) owner(s *owner) {
 	entries := 0
 	s.table.each(func(uint32) { entries++ })
-	hashes, pairs := 0, 0
+	hashes, pairs, near := 0, 0, 0
 	for id := uint32(1); id <= c.x.topRun; id++ {
 		i := -1
 		if c.x.run(id).len() > 0 {
@@ -215,6 +215,7 @@ func (c *checker) owner(s *owner) {
 		}
 		c.x.load(s, id, i)
 		for off := range c.x.run(id).len() {
+			near += b2i(c.x.cur.booked(off) || c.x.cur.tiers(off)&(1<<TierGPU) != 0)
 			if c.x.cur.hashed(off) {
 				hashes += 1 + len(s.alias[refOf(id, off)])
 			}
@@ -228,6 +229,7 @@ func (c *checker) owner(s *owner) {
 	}
 	c.equal("table entries", entries, hashes)
 	c.equal("owner's pairs", pairs, s.pairs)
+	c.equal("owner's pairs in GPU memory", near, s.near)
 	c.equal("owner's pairs for readers", c.x.Resident(s.id), s.pairs)
 	booked, prev := 0, uint32(0)
 	for id := s.booked.oldest; id != 0; id = c.x.stretches.all[id].next {

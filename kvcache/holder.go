@@ -28,6 +28,7 @@ type owner struct {
 	booked    bookings
 	capacity  int
 	pairs     int
+	near      int // sum of onGPU over the owner's covers, without what has changed in an open one
 	blockSize int
 	// events counts those applied since the owner joined or was last forgotten.
 	events uint64

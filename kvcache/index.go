@@ -266,7 +266,7 @@ func (x *Index) OwnerStats(o Owner) OwnerStats {
 	x.expire(expireAll)
 	st := x.standingOf(s)
 	return OwnerStats{
-		Name: s.name, Pairs: s.pairs, Provisional: s.booked.blocks, Orphans: len(s.orphans), Missing: s.lost.copies,
+		Name: s.name, Pairs: s.pairs, GPU: s.near, Provisional: s.booked.blocks, Orphans: len(s.orphans), Missing: s.lost.copies,
 		Short: s.lost.why, BlockSize: s.blockSize, Windows: s.inWindows(), Trust: st.Trust, TrustReason: st.Reason, Counters: s.Counters,
 	}
 }

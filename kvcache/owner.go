@@ -54,6 +54,9 @@ type OwnerStats struct {
 	Name string
 	// Pairs, Provisional and Orphans are as in [Stats].
 	Pairs, Provisional, Orphans int
+	// GPU are the pairs in GPU memory, booked ones included: those that take up room
+	// there. The rest are in slower tiers only.
+	GPU int
 	// Missing are the copies of blocks that events announced and did not remove and
 	// that are not held all the same, and Short is the first reason why; 0 and
 	// NoReason when everything is held. See [Index.Short].

@@ -105,7 +105,7 @@ func compileRule(src *Rule, models map[string]map[string]string) rule {
 	}
 	r.unconsidered = "not considered: " + notRequested
 	if len(considered) > 0 {
-		r.unconsidered = "not considered; considered are " + strings.Join(considered, ", or ")
+		r.unconsidered = unconsidered + strings.Join(considered, ", or ")
 	}
 	for i := range src.Route.Exclude {
 		r.exclude = append(r.exclude, compileExclusion(&src.Route.Exclude[i], i))
@@ -274,3 +274,6 @@ func compileShare(src *Share) share {
 		weight: uint64(min(max(src.Weight, 0), maxWeight)),
 	}
 }
+
+// unconsidered is how the words begin for candidates that a rule does not consider.
+const unconsidered = "not considered; considered are "

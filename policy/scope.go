@@ -1,6 +1,9 @@
 package policy
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Models implements [Scoped]: the models of every rule that may decide about req, of
 // policies in shadow mode as well, because what they would choose can only be said of
@@ -109,6 +112,9 @@ type RuleOutline struct {
 	Name string
 	// Matches are the alternatives in words; Plan.Match is an index into it.
 	Matches []string
+	// Considers says in words whom the rule chooses among, "" for all that serve the
+	// requested model.
+	Considers string
 	// Exclusions are what Drop.Exclusion may be.
 	Exclusions []string
 	// Stages are the stages in words; Plan.Stages holds indices into it.
@@ -150,6 +156,9 @@ func (r *rule) outline() RuleOutline {
 	o := RuleOutline{Name: r.name, Empty: r.empty, Tags: r.tags()}
 	for i := range r.matches {
 		o.Matches = append(o.Matches, r.matches[i].text)
+	}
+	if words, ok := strings.CutPrefix(r.unconsidered, unconsidered); ok {
+		o.Considers = words
 	}
 	for i := range r.exclude {
 		o.Exclusions = append(o.Exclusions, r.exclude[i].name)

@@ -71,6 +71,9 @@ type Outcome struct {
 	// said is not recorded: engines quote prompts in theirs.
 	Error  string `json:"error,omitempty"`
 	Reaped bool   `json:"reaped,omitempty"`
+	// Left says that the request's sender went away, or its own deadline passed: Error is then
+	// nobody's failure.
+	Left bool `json:"left,omitempty"`
 	// Moved says that a proxy in front went to another worker than the decision's, and
 	// Served to which, "" if the fleet did not know it. TTFT is that one's then.
 	Moved  bool   `json:"moved,omitempty"`

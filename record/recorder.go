@@ -105,7 +105,7 @@ func (r *Recorder) OnOutcome(o *kvsteer.Outcome) {
 	}
 	out := Outcome{
 		Decision: o.Decision.ID, TTFT: o.TTFT, Duration: o.Duration, Usage: o.Usage,
-		CachedPredicted: o.CachedPredicted, Error: kind(o.Err), Reaped: o.Reaped,
+		CachedPredicted: o.CachedPredicted, Error: kind(o.Err), Reaped: o.Reaped, Left: o.Left,
 	}
 	if o.Moved {
 		out.Moved, out.Served = true, o.Served.Worker

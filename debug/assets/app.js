@@ -9,8 +9,9 @@ import { refusals, log } from "./refusals.js";
 const views = { fleet, heat, decisions, policy, refusals, log };
 const titles = { fleet: "Fleet", heat: "Heat map", decisions: "Decisions", policy: "Policy", refusals: "Turned away", log: "Log" };
 const kept = 200; // decisions, as many as the router keeps
+const step = 10, span = 300; // seconds of a moment, and of all that are kept
 
-const world = { latest: null, decisions: new Map(), policy: null, rejections: [], notes: [], history: [] };
+const world = { latest: null, decisions: new Map(), policy: null, rejections: [], notes: [], history: [], moments: new Map() };
 let view = "fleet";
 let paused = false;
 
@@ -23,7 +24,12 @@ function take(state) {
     $("problem").hidden = false;
     return;
   }
-  if (state.full) world.decisions.clear();
+  if (state.full) {
+    world.decisions.clear();
+    world.moments.clear();
+  }
+  for (const m of state.history || []) world.moments.set(m.at, m);
+  for (const at of world.moments.keys()) if (at < state.at - span * 1000) world.moments.delete(at);
   for (const d of state.decisions || []) world.decisions.set(d.id, d);
   if (world.decisions.size > kept) {
     const ids = [...world.decisions.keys()].sort((a, b) => a - b);
@@ -41,7 +47,7 @@ function take(state) {
   }
   world.history.push({ at: state.at, sums: state.sums });
   while (world.history.length > 61) world.history.shift();
-  if (before && !before.problem && !state.problem) for (const sentence of changes(before.workers, state.workers)) announce(sentence);
+  if (before && !before.problem && !state.problem) for (const sentence of changes(before, state)) announce(sentence);
   if (!paused) render();
 }
 
@@ -73,7 +79,8 @@ function tiles(state) {
   const rows = [
     {
       name: "Decisions", value: perSecond < 10 ? perSecond.toFixed(1) + "/s" : number(perSecond) + "/s",
-      more: brief(s.decisions) + " in all" + (s.toProviders ? `, ${brief(s.toProviders)} to providers` : ""), spark: true,
+      more: brief(s.decisions) + " in all" + (s.toProviders ? `, ${brief(s.toProviders)} to providers` : ""),
+      spark: (m, over) => m.decisions / over,
     },
     {
       name: "In flight", value: number(state.router.inFlight),
@@ -89,7 +96,8 @@ function tiles(state) {
     },
     {
       name: "Time to first token", value: timed("timed") ? time(timed("timedTtftMs") / timed("timed")) : "–",
-      more: timed("timed") ? "predicted " + time(timed("timedPredictedMs") / timed("timed")) : "none measured yet",
+      more: timed("timed") ? "predicted " + time(timed("timedPredictedMs") / timed("timed")) + range() : "none measured yet",
+      spark: mean,
     },
     {
       name: "Turned away", value: brief(s.rejections), warn: recent("rejections") > 0,
@@ -108,19 +116,32 @@ function tiles(state) {
     text(m.more, r.more);
     attribute(el, "data-warn", r.warn);
     if (m.bar) part(m.bar, r.bar);
-    if (m.spark) spark(m.spark);
+    if (m.spark) spark(m.spark, r.spark);
   });
 }
 
-// spark draws the decisions of the last minute.
-function spark(el) {
+const mean = (m) => (m.timed ? m.timedTtftMs / m.timed : 0);
+
+// range says between what the time to first token was, as the bars show it.
+function range() {
+  const all = [...world.moments.values()].filter((m) => m.timed).map(mean);
+  return all.length > 1 ? `; ${time(Math.min(...all))} to ${time(Math.max(...all))} in 5 min` : "";
+}
+
+// spark draws the last five minutes, a bar for each moment.
+function spark(el, value) {
+  const ends = world.latest.at;
+  const last = Math.floor(ends / (step * 1000)) * step * 1000;
   const bars = [];
-  for (let i = 1; i < world.history.length; i++) {
-    const over = (world.history[i].at - world.history[i - 1].at) / 1000;
-    bars.push({ i: world.history[i].at, v: over > 0 ? (world.history[i].sums.decisions - world.history[i - 1].sums.decisions) / over : 0 });
+  for (let at = last - (span - step) * 1000; at <= last; at += step * 1000) {
+    const m = world.moments.get(at);
+    bars.push({ at, v: m ? value(m, Math.max(1, Math.min(step, (ends - at) / 1000))) : 0 });
   }
-  const most = Math.max(1, ...bars.map((b) => b.v));
-  list(el, bars, (b) => b.i, () => h("i"), (bar, b) => part(bar, b.v / most));
+  const most = Math.max(...bars.map((b) => b.v)) || 1;
+  list(el, bars, (b) => b.at, () => h("i"), (bar, b) => {
+    part(bar, b.v / most);
+    attribute(bar, "data-none", b.v === 0);
+  });
 }
 
 function show() {

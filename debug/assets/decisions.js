@@ -19,7 +19,7 @@ export function decisions(world) {
   text($("decisions-lead"), !world.latest.recorded
     ? "The router was made without this console's Recorder: pass it to WithHooks to see decisions."
     : `${number(s.decisions)} decisions so far, ${number(s.decisions - s.kept)} of which came too fast to be listed. ` +
-      "Press Enter on one to see its candidates.");
+      "Open one to see its candidates.");
   const list_ = $("decisions-list");
   // What moves can't be read: while one is unfolded or has the focus, new ones wait.
   const reading = list_.contains(document.activeElement) || list_.querySelector("details[open]");

@@ -135,15 +135,18 @@ export const rankName = (name, rank) => (rank ? name + " rank " + rank : name);
 
 let said = "";
 let waiting = [];
+let more = 0; // sentences that would be too much to listen to
 let timer = 0;
 
 // announce tells those who listen instead of look, not more often than every few seconds.
 export function announce(sentence) {
   if (waiting.length < 5) waiting.push(sentence);
+  else more++;
   if (timer) return;
   timer = setTimeout(() => {
-    said = waiting.join(" ");
+    said = waiting.join(" ") + (more ? ` And ${plural(more, "other change")}.` : "");
     waiting = [];
+    more = 0;
     timer = 0;
     text($("announcer"), said);
   }, 1500);

@@ -70,11 +70,11 @@ function updateRank(el, r, w) {
   if (!r.fresh) load += "; no recent report";
   text(m.load, load);
   // What is only expected may be more than there is room for: the engine has evicted some.
-  // The figure is of what is known, if anything is.
+  // The figure is of what is known to be in GPU memory, if anything is.
   const known = r.blocks - r.booked;
-  const fill = known && r.blocks ? (r.fill * known) / r.blocks : r.fill;
-  const full = r.fill < 0 ? "" : fill > 1 ? (known ? "more than the GPU holds, " : "more expected than fits, ") : percent(fill, 1) + " full, ";
-  text(m.cache, full + (known || !r.booked ? plural(known, "block") + (r.booked ? ` and ${brief(r.booked)} expected` : "") : plural(r.booked, "block") + " expected"));
+  const fill = known && r.gpu ? (r.fill * (r.gpu - r.booked)) / r.gpu : r.fill;
+  const full = r.fill < 0 ? "" : fill > 1 ? (known ? "more than the GPU holds, " : "") : percent(fill, 1) + " full, ";
+  text(m.cache, full + (known || !r.booked ? plural(known, "block") + (r.blocks > r.gpu ? `, ${brief(r.blocks - r.gpu)} of them not on the GPU` : "") + (r.booked ? ` and ${brief(r.booked)} expected` : "") : plural(r.booked, "block") + " expected" + (fill > 1 ? ", more than fit" : "")));
   m.fill.hidden = r.fill < 0;
   part(m.fill, fill);
   text(m.usage, r.fresh ? percent(r.kvUsage, 1) : "unknown");
@@ -111,20 +111,33 @@ function makeProvider() {
       h("div", {}, h("dt", {}, "Breaker"), h("dd", { "data-is": "breaker" }))));
 }
 
-// changes says in sentences what those who don't look should know.
+// changes says in sentences what those who don't look should know. Of a fleet that is too
+// big to be listed, not to be in the list says nothing but that a worker is well.
 export function changes(before, after) {
-  const was = new Map(before.map((w) => [w.name, w]));
+  const was = new Map(before.workers.map((w) => [w.name, w]));
+  const partly = before.fleet.omitted > 0 || after.fleet.omitted > 0;
   const out = [];
-  for (const w of after) {
+  const { workers, routable } = after.fleet;
+  if (partly && (workers !== before.fleet.workers || routable !== before.fleet.routable)) {
+    out.push(`${number(routable)} of ${plural(workers, "worker")} can take requests, before ${number(before.fleet.routable)} of ${number(before.fleet.workers)}.`);
+  }
+  for (const w of after.workers) {
     const b = was.get(w.name);
     was.delete(w.name);
-    if (!b) out.push(`Worker ${w.name} is new.`);
-    else if (health(b) !== health(w)) out.push(`Worker ${w.name} is ${healthWords[health(w)].toLowerCase()}.`);
+    if (!b && !partly) out.push(`Worker ${w.name} is new.`);
+    else if (!b) {
+      if (!w.routable) out.push(`Worker ${w.name} is ${healthWords[health(w)].toLowerCase()}.`);
+    } else if (health(b) !== health(w)) out.push(`Worker ${w.name} is ${healthWords[health(w)].toLowerCase()}.`);
     for (const r of w.ranks) {
       const old = b && b.instance === w.instance && b.ranks.find((x) => x.rank === r.rank);
       if (old && old.trust !== r.trust) out.push(`The cache of ${w.name} is ${r.trust}.`);
     }
   }
-  for (const name of was.keys()) out.push(`Worker ${name} has left.`);
+  if (!partly) for (const name of was.keys()) out.push(`Worker ${name} has left.`);
+  const ready = new Map((before.providers || []).map((p) => [p.name + "\n" + p.model, p.ready]));
+  for (const p of after.providers || []) {
+    const then = ready.get(p.name + "\n" + p.model);
+    if (then !== undefined && then !== p.ready) out.push(`Provider ${p.name} is ${p.ready ? "ready" : "not ready"} for ${p.model}.`);
+  }
   return out;
 }

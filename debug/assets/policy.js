@@ -28,12 +28,12 @@ function outline(p, rules) {
     const shadowed = one.mode.toLowerCase() === "shadow";
     const rows = (one.rules || []).map((r) => {
       named.add(one.name + "\n" + r.name);
-      return [r.name, lines(r.matches, "always"), lines(r.exclusions, "nobody"), lines(r.stages, "all alike"), r.empty, shadowed ? "–" : decided(counts.get(one.name + "\n" + r.name))];
+      return [r.name, lines(r.matches, "always"), r.considers || "all", lines(r.exclusions, "nobody"), lines(r.stages, "all alike"), r.empty, shadowed ? "–" : decided(counts.get(one.name + "\n" + r.name))];
     });
     out.push(h("section", { class: "panel" },
       h("h3", {}, one.name, " ", badge(shadowed ? "shadow" : "enforce", shadowed ? "shadow" : "decides")),
       h("p", { class: "about" }, [`priority ${one.priority}`, one.pools && one.pools.length ? "pools " + one.pools.join(", ") : "all pools"].join(" · ")),
-      table("Rules of " + one.name, ["Rule", "When", "Leaves out", "Prefers", "If nobody is left", "Decided"], rows, [5]),
+      table("Rules of " + one.name, ["Rule", "When", "Considers", "Of these leaves out", "Prefers", "If nobody is left", "Decided"], rows, [6]),
       one.omitted ? h("p", { class: "about" }, `${plural(one.omitted, "more rule")} are not shown.`) : ""));
   }
   const rest = rules.filter((r) => !named.has((r.policy || "") + "\n" + r.rule));

@@ -9,7 +9,6 @@ import (
 
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
-	"github.com/kvsteer/kvsteer/policy"
 )
 
 // Attributes by the semantic conventions for generative AI (v0.1.0 of their own repository,
@@ -53,9 +52,6 @@ const (
 	keyDegradations    = "kvsteer.degradations"
 	keyMoved           = "kvsteer.moved"
 )
-
-// providerUnknown is gen_ai.provider.name of a worker whose engine is not known.
-const providerUnknown = "kvsteer"
 
 // operation is gen_ai.operation.name.
 func operation(api kvsteer.API) string {
@@ -153,20 +149,6 @@ func (t *Tracer) served(o *kvsteer.Outcome) []attribute.KeyValue {
 		out = append(out, attribute.Int(keyReasoning, u.Reasoning))
 	}
 	return out
-}
-
-// provider is gen_ai.provider.name: the engine of a worker, the name of an external
-// service.
-func (t *Tracer) provider(o *kvsteer.Outcome) string {
-	if w := o.Decision.Winner(); w != nil && w.Type == policy.Provider {
-		return w.Name
-	}
-	if t.fleet != nil && o.Served.Worker != "" {
-		if m := t.fleet.Snapshot().Member(o.Served.Worker); m != nil && m.Engine() != "" {
-			return string(m.Engine())
-		}
-	}
-	return providerUnknown
 }
 
 // server is the address of a worker, without what its URL may have besides.

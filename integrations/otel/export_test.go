@@ -1,5 +1,7 @@
 package kvsteerotel
 
+import "github.com/kvsteer/kvsteer"
+
 // UnderWay counts the requests of which something is kept.
 func (t *Tracer) UnderWay() int {
 	n := 0
@@ -9,3 +11,6 @@ func (t *Tracer) UnderWay() int {
 
 // Clip is clip.
 func Clip(s string) string { return clip(s) }
+
+// Service is service.
+func Service(at *kvsteer.Target) string { return service(at) }

@@ -104,7 +104,7 @@ func TestProvidersGetNoTrace(t *testing.T) {
 				assert.Empty(t, srv.Last().Header.Values(header), header)
 			}
 			s := r.span()
-			assertHas(t, s, map[string]any{"gen_ai.provider.name": "cloud", "error.type": nil})
+			assertHas(t, s, map[string]any{"gen_ai.provider.name": "anthropic", "error.type": nil})
 
 			send(t, r, chat("hi", false))
 			got := r.engines[0].Requests()[0].Header

@@ -74,6 +74,7 @@ func flood(m *prometheus.Metrics, n int) {
 			m.OnOutcome(ended(d, errors.New("x")))
 			m.OnRejection(&kvsteer.Decision{Chosen: -1, Model: name, TenantLabel: name}, &kvsteer.Error{Code: kvsteer.CodeLimited, Rule: name})
 			m.OnRejection(&kvsteer.Decision{Chosen: -1, Model: name}, &kvsteer.Error{Code: kvsteer.Code(i % 256), Rule: name})
+			m.OnRefusal(&kvsteer.Refusal{API: name, Model: name, TenantLabel: name, Err: &kvsteer.Error{Code: kvsteer.Code(i % 256), Rule: name, Message: name}})
 			m.OnTrust(kvsteer.TrustChange{Worker: name, To: kvcache.Trust(i % 256), Reason: name})
 			m.BudgetNotice(&quota.Notice{Rule: name})
 		}
@@ -272,7 +273,9 @@ func TestConcurrentUse(t *testing.T) {
 				d.Degradations = []string{fmt.Sprint("cache unknown: ", g)}
 				r.metrics.OnDecision(d)
 				r.metrics.OnOutcome(ended(d, nil))
-				r.metrics.OnRejection(d, &kvsteer.Error{Code: kvsteer.CodeLimited, Rule: fmt.Sprint(i)})
+				no := &kvsteer.Error{Code: kvsteer.CodeLimited, Rule: fmt.Sprint(i)}
+				r.metrics.OnRejection(d, no)
+				r.metrics.OnRefusal(&kvsteer.Refusal{TenantLabel: d.TenantLabel, Err: no})
 				if i%20 == 0 {
 					r.metrics.FoldTenant(d.TenantLabel)
 				}

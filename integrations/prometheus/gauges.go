@@ -12,7 +12,7 @@ import (
 )
 
 // workerReadings is how many series the metrics below make of one worker at most.
-const workerReadings = 9 + numTrusts + 3 + len(eventNames) + len(messageNames) + 8
+const workerReadings = 10 + numTrusts + 3 + len(eventNames) + len(messageNames) + 8
 
 // gaugesOf are of one worker each.
 type gaugesOf struct {
@@ -39,7 +39,7 @@ func (m *Metrics) newGauges() gaugesOf {
 		trust: m.gauge("kvsteer_worker_cache_ranks",
 			"Data-parallel ranks of the worker, by the trust in their cache state.", "worker", "trust"),
 		indexed: m.gauge("kvsteer_worker_cache_indexed_tokens",
-			"Tokens in the worker's cache that the router knows of, where the block size is known.", "worker"),
+			"Tokens in the worker's cache that the router knows of or expects, where the block size is known, by whether they are in GPU memory.", "worker", "tier"),
 		capacity: m.gauge("kvsteer_worker_cache_capacity_tokens",
 			"Tokens that the worker's KV cache in GPU memory holds, as it reports.", "worker"),
 		missing: m.gauge("kvsteer_worker_cache_missing_blocks",
@@ -118,11 +118,12 @@ func (m *Metrics) collectLoad(label string, w *fleet.Member, now time.Time, ch c
 func (m *Metrics) collectCache(label string, ranks []kvcache.OwnerStats, ch chan<- prom.Metric) {
 	g := &m.read.worker
 	var trust [numTrusts]int
-	tokens, known, missing, orphans := 0, false, 0, 0
+	gpu, slower, known, missing, orphans := 0, 0, false, 0, 0
 	for i := range ranks {
 		r := &ranks[i]
 		trust[min(int(r.Trust), numTrusts-1)]++
-		tokens += r.Pairs * r.BlockSize
+		gpu += r.GPU * r.BlockSize
+		slower += (r.Pairs - r.GPU) * r.BlockSize
 		known = known || r.BlockSize > 0
 		missing += r.Missing
 		orphans += r.Orphans
@@ -131,7 +132,8 @@ func (m *Metrics) collectCache(label string, ranks []kvcache.OwnerStats, ch chan
 		put(ch, g.trust, n, label, kvcache.Trust(t).String())
 	}
 	if known {
-		put(ch, g.indexed, tokens, label)
+		put(ch, g.indexed, gpu, label, "gpu")
+		put(ch, g.indexed, slower, label, "slower")
 	}
 	put(ch, g.missing, missing, label)
 	put(ch, g.orphans, orphans, label)

@@ -51,18 +51,22 @@ func (m *Metrics) OnDecision(d *kvsteer.Decision) {
 	}
 }
 
+// OnRefusal implements [kvsteer.HookRefusal].
+func (m *Metrics) OnRefusal(f *kvsteer.Refusal) {
+	m.requests.rejected.of(f.Err.Code.String()).Inc() // of a fixed vocabulary
+	if f.TenantLabel != "" && f.Err.Code != kvsteer.CodeCanceled {
+		m.tenants.get(only(f.TenantLabel)).rejected.Inc()
+	}
+}
+
 // OnRejection implements [kvsteer.HookRejection].
 func (m *Metrics) OnRejection(d *kvsteer.Decision, err *kvsteer.Error) {
-	m.requests.rejected.of(err.Code.String()).Inc() // of a fixed vocabulary
 	switch err.Code {
 	case kvsteer.CodeLimited, kvsteer.CodeTooLarge:
 		m.limits.get(only(err.Rule)).refused.Inc()
 	case kvsteer.CodeRejectedByPolicy:
 		m.rules.get(key{d.Policy, err.Rule}).rejections.Inc()
 	default:
-	}
-	if d.TenantLabel != "" {
-		m.tenants.get(only(d.TenantLabel)).rejected.Inc()
 	}
 	m.passedOver(d)
 	for _, g := range d.Degradations {

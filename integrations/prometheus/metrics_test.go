@@ -46,7 +46,8 @@ func TestValuesEqualWhatHappened(t *testing.T) {
 	equal(6, "kvsteer_select_seconds", "source", "tokenize")
 	equal(6, "kvsteer_prompt_encoding_seconds", "source", "tokenize")
 	equal(6, "kvsteer_rule_decisions_total", "rule", decisions[0].Rule)
-	equal(0, "kvsteer_rejected_requests_total")
+	equal(1, "kvsteer_rejected_requests_total", "code", "unknown model")
+	equal(1, "kvsteer_rejected_requests_total")
 
 	var uncached, cached, output, predicted, streamed, prompt float64
 	at := map[string]float64{}

@@ -195,13 +195,15 @@ func TestRules(t *testing.T) {
 	d.Attempt = 2
 	m.OnDecision(d)
 	m.OnRejection(&kvsteer.Decision{Chosen: -1, Policy: "team/p"}, &kvsteer.Error{Code: kvsteer.CodeRejectedByPolicy, Rule: "r2"})
-	m.OnRejection(&kvsteer.Decision{Chosen: -1}, &kvsteer.Error{Code: kvsteer.CodeSaturated})
+	m.OnRefusal(&kvsteer.Refusal{TenantLabel: "acme", Err: &kvsteer.Error{Code: kvsteer.CodeSaturated}})
+	m.OnRefusal(&kvsteer.Refusal{TenantLabel: "acme", Err: &kvsteer.Error{Code: kvsteer.CodeCanceled}})
 	got := gather(t, reg)
 	assert.InDelta(t, 1, sum(got["kvsteer_rule_decisions_total"], "policy", "team/p", "rule", "r"), 0)
 	assert.InDelta(t, 1, sum(got["kvsteer_rule_rejections_total"], "policy", "team/p", "rule", "r2"), 0)
 	assert.InDelta(t, 1, sum(got["kvsteer_shadow_decisions_total"], "policy", "next", "result", "differs"), 0)
 	assert.InDelta(t, 1, sum(got["kvsteer_shadow_decisions_total"], "policy", "next", "result", "same"), 0)
 	assert.InDelta(t, 1, sum(got["kvsteer_rejected_requests_total"], "code", "saturated"), 0)
+	assert.InDelta(t, 1, sum(got["kvsteer_tenant_rejected_requests_total"], "tenant", "acme"), 0, "who left was not turned down")
 	assert.InDelta(t, 1, sum(got["kvsteer_retries_total"]), 0)
 	assert.Zero(t, sum(got["kvsteer_select_seconds"]), "a later attempt is not how long choosing took")
 }

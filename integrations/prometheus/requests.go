@@ -144,7 +144,7 @@ func (m *Metrics) newRequests() *requests {
 			"Time that requests waited in the router's queue, of those that did.", waitBuckets).
 			WithLabelValues(),
 		rejected: newLazily(m.counter("kvsteer_rejected_requests_total",
-			"Requests for which no worker was chosen, by the code of the error.", "code")),
+			"Requests that were turned down before anybody was asked, or whose client left until then, by the code of the error.", "code")),
 		moved: m.counter("kvsteer_moved_requests_total", "Requests that a proxy took to another worker than was chosen.").WithLabelValues(),
 		reaped: m.counter("kvsteer_reaped_selections_total",
 			"Selections that their owner forgot to end: a bug in the gateway.").WithLabelValues(),

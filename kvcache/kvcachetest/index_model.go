@@ -456,9 +456,20 @@ func (m *Model) OwnerStats(o kvcache.Owner) kvcache.OwnerStats {
 	s.expire(m.opts.Now())
 	st := s.effective()
 	return kvcache.OwnerStats{
-		Name: s.name, Pairs: len(s.pairs()), Provisional: len(s.booked), Orphans: s.orphans, Missing: s.missing(),
+		Name: s.name, Pairs: len(s.pairs()), GPU: s.onGPU(), Provisional: len(s.booked), Orphans: s.orphans, Missing: s.missing(),
 		Short: s.short, BlockSize: s.blockSize, Windows: s.inWindows(), Trust: st.Trust, TrustReason: st.Reason, Counters: s.Counters,
 	}
+}
+
+// onGPU counts the blocks that are in GPU memory, or booked and so expected there.
+func (s *modelOwner) onGPU() (n int) {
+	for k := range s.pairs() {
+		_, booked := s.booked[k]
+		if tier, ok := s.tier(k); booked || ok && tier == kvcache.TierGPU {
+			n++
+		}
+	}
+	return n
 }
 
 // pairs is the set of blocks that are held in any group or booked.

@@ -37,19 +37,41 @@ var axeSource = sync.OnceValues(func() (string, error) {
 	return string(data), err
 })
 
+// browser is the one of all tests, which run one after the other and have a tab each. It
+// ends with the process.
+var browser = sync.OnceValues(func() (context.Context, error) {
+	var options []chromedp.ExecAllocatorOption
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // Chromium's own rule
+	}
+	ctx, stop := chromedp.NewContext(context.Background(), chromedp.WithAllocatorOptions(options...))
+	endBrowser = stop
+	return ctx, chromedp.Do(ctx)
+})
+
+var endBrowser = func() {}
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	endBrowser()
+	os.Exit(status)
+}
+
 // look is how a page is looked at.
 type look struct {
 	name          string
 	width, height int64
 	phone, dark   bool
+	// judged: axe looks at it. Each colour and each width is, in one of the two.
+	judged bool
 }
 
 func looks() []look {
 	return []look{
-		{name: "desktop-light", width: 1280, height: 860},
+		{name: "desktop-light", width: 1280, height: 860, judged: true},
 		{name: "desktop-dark", width: 1280, height: 860, dark: true},
 		{name: "phone-light", width: 390, height: 844, phone: true},
-		{name: "phone-dark", width: 390, height: 844, phone: true, dark: true},
+		{name: "phone-dark", width: 390, height: 844, phone: true, dark: true, judged: true},
 	}
 }
 
@@ -68,11 +90,9 @@ func open(t *testing.T, r *rig, l look) *page {
 	t.Helper()
 	_, err := axeSource() // and the browser
 	require.NoError(t, err)
-	options := []chromedp.ExecAllocatorOption{chromedp.WindowSize(int(l.width), int(l.height))}
-	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // Chromium's own rule
-	}
-	ctx, stop := chromedp.NewContext(t.Context(), chromedp.WithAllocatorOptions(options...))
+	parent, err := browser()
+	require.NoError(t, err)
+	ctx, stop := chromedp.NewContext(parent)
 	t.Cleanup(stop)
 	p := &page{t: t, ctx: ctx, origin: "http://" + r.address}
 	require.NoError(t, chromedp.Listen(ctx, p.watch))

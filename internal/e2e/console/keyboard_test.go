@@ -94,7 +94,7 @@ func TestEveryViewByKeyboardAlone(t *testing.T) {
 func TestPauseStopsAllThatMoves(t *testing.T) {
 	r := busy(t, showFleet())
 	p := open(t, r, looks()[0])
-	p.until(`document.querySelectorAll('#tiles .spark i').length > 1`)
+	p.until(`document.querySelector('#tiles .spark i:not([data-none])')`)
 	p.tab("pause")
 	p.press(" ")
 	p.until(`document.getElementById('pause').getAttribute('aria-pressed') === 'true'`)

@@ -142,5 +142,5 @@ func (r *rig) askOnce(ctx context.Context, seed, n uint64, c client) {
 
 // policyText is the demo's policies.
 func policyText(spared string) []byte {
-	return fmt.Append(nil, strings.ReplaceAll(rules, "DRAINED", spared))
+	return fmt.Append(nil, strings.ReplaceAll(rules, "SPARED", spared))
 }

@@ -20,8 +20,9 @@ import (
 
 const model = "atlas-27b"
 
-// rules are the policies of the demo: one decides, one is on trial. DRAINED is a class of
-// workers that the latter spares.
+// rules are the policies of the demo: one decides, one is on trial. SPARED is a kind of card
+// that the latter spares, and to which the former sends a tenant: so they differ for sure,
+// and not only while prefixes happen to lie there.
 const rules = `
 apiVersion: kvsteer.dev/v1alpha1
 kind: InferencePolicy
@@ -40,6 +41,14 @@ spec:
         drop: {backend: {type: Provider}}
       select: [{minimize: PredictedTTFT}]
       onEmpty: {action: Reject, status: 503, message: no worker of ours can serve this now}
+  - name: bought-its-own-cards
+    matches:
+    - tenant: initech
+    route:
+      consider:
+      - workers: {labels: {card: SPARED}}
+      select: [{minimize: PredictedTTFT}]
+      onEmpty: Reject
   - name: trials-are-over
     matches:
     - tenant: trial
@@ -69,7 +78,7 @@ spec:
     route:
       exclude:
       - name: old-cards
-        drop: {backend: {labels: {card: DRAINED}}}
+        drop: {backend: {labels: {card: SPARED}}}
       select: [{minimize: PredictedTTFT}]
       onEmpty: Reject
 `
@@ -113,7 +122,7 @@ type rig struct {
 	served  chan struct{}
 }
 
-// start starts everything. spared is the class that the shadow policy would spare.
+// start starts everything. spared is the kind of card that the shadow policy would spare.
 func start(ctx context.Context, listen string, members []member, spared string) (*rig, error) {
 	r := &rig{served: make(chan struct{})}
 	if err := r.build(ctx, listen, members, spared); err != nil {
