@@ -116,16 +116,19 @@ const (
 	refused          // as it should be: an unknown model, a broken body
 	limited          // as it should be: a greedy tenant
 	left             // the client went away
-	cutOff           // by something that was done to its worker
+	injury           // failed, by something that was done to its worker
 	failed           // for no reason: this must not be
 	outcomes
 )
 
 func (o outcome) String() string {
 	return [...]string{
-		"answered", "refused as they should be", "limited as they should be", "left by the client", "cut off by injection", "failed",
+		"answered", "refused as they should be", "limited as they should be", "left by the client", "failed by injection", "failed",
 	}[o]
 }
+
+// fault is in the text of an error that an engine was made to answer with.
+const fault = "injected fault"
 
 // ask asks one and says what became of it, and why if it failed.
 func (l *load) ask(ctx context.Context, q *question) (outcome, string) {
@@ -172,6 +175,8 @@ func (l *load) ask(ctx context.Context, q *question) (outcome, string) {
 		return limited, ""
 	case q.unknown && resp.StatusCode == http.StatusServiceUnavailable:
 		return refused, ""
+	case resp.StatusCode >= http.StatusInternalServerError && bytes.Contains(body, []byte(fault)):
+		return injury, "" // each worker that it was tried on had been made to fail
 	case resp.StatusCode != q.status:
 		body = body[:min(300, len(body))]
 		return failed, fmt.Sprintf("%s: status %d instead of %d, worker %q: %s", q.path, resp.StatusCode, q.status, worker, body)
@@ -180,7 +185,7 @@ func (l *load) ask(ctx context.Context, q *question) (outcome, string) {
 	case err == nil && (q.end == "" && json.Valid(body) || q.end != "" && bytes.Contains(body, []byte(q.end))):
 		return answered, ""
 	case l.injected.explains(worker, asked):
-		return cutOff, ""
+		return injury, ""
 	}
 	return failed, fmt.Sprintf("%s: the answer of %q breaks off after %d bytes: %v", q.path, worker, len(body), err)
 }

@@ -36,7 +36,7 @@ func (s *run) profileHeap(at *sample) error {
 	if !s.profiled {
 		s.profiled, name = true, s.config.heaps+".first"
 	}
-	f, err := os.Create(name)
+	f, err := os.Create(name) //nolint:gosec // which file is for who calls the program
 	if err != nil {
 		return err
 	}

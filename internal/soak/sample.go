@@ -65,7 +65,8 @@ type sample struct {
 func (s *sample) String() string {
 	v := &s.values
 	const format = "%8v  heap %6.0f kB, rss %6.0f kB, goroutines %3.0f, files %3.0f, pairs %5.0f, index %5.0f kB, series %5.0f, exact %d/%d"
-	return fmt.Sprintf(format, s.at.Round(time.Second), v[heap], v[resident], v[goroutines], v[files], v[pairs], v[indexBytes], v[series], s.exact, s.ranks)
+	return fmt.Sprintf(format, s.at.Round(time.Second), v[heap], v[resident], v[goroutines], v[files],
+		v[pairs], v[indexBytes], v[series], s.exact, s.ranks)
 }
 
 const kilo = 1 << 10
