@@ -18,3 +18,13 @@ func (r *Router) Responded(id string, m *fleet.Member) {
 	defer r.pickMu.Unlock()
 	r.responses.moved(keyOf(id), place{member: m, rank: 0})
 }
+
+// CoolAll lets go of what a snapshot said of workers without events, as if it were old.
+func (r *Router) CoolAll() { r.residency.coolAll() }
+
+// KeepsSnapshot reports whether a snapshot waits for workers.
+func (r *Router) KeepsSnapshot() bool {
+	r.residency.mu.Lock()
+	defer r.residency.mu.Unlock()
+	return r.residency.warm != nil
+}

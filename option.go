@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,6 +55,7 @@ type options struct {
 	maxIdle      time.Duration
 	bookTTL      time.Duration
 	approxTTL    time.Duration
+	snapshots    []SnapshotSource
 }
 
 // Defaults of the options.
@@ -101,6 +103,8 @@ func (o *options) check() error {
 		return errors.New("kvsteer: New needs WithFleet")
 	case o.fleet.Closed():
 		return fmt.Errorf("kvsteer: WithFleet: %w; close a fleet after its Router", fleet.ErrClosed)
+	case slices.ContainsFunc(o.snapshots, func(s SnapshotSource) bool { return s == nil }):
+		return errors.New("kvsteer: WithSnapshot takes no nil source")
 	case o.policy == nil || o.now == nil:
 		return errors.New("kvsteer: WithPolicy and WithClock take no nil")
 	case len(o.hooks.strangers) > 0:

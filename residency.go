@@ -29,6 +29,7 @@ type residency struct {
 	homes atomic.Pointer[map[string]*residence]
 	mu    sync.Mutex
 	done  bool
+	warm  *warm  // nil: no snapshot, or all of it was taken over
 	stop  func() // unsubscribes from the fleet
 }
 
@@ -44,6 +45,10 @@ type residence struct {
 	degradation string
 	// said is that as decisions say it of an approximate cache.
 	said string
+	// warm: something was taken from a snapshot. lukewarm is degradation while no more
+	// is known.
+	warm     bool
+	lukewarm string
 }
 
 // follower follows an endpoint that speaks of one rank, or of all if rank is -1.
@@ -88,6 +93,8 @@ func (h *residence) degraded(rank int, t kvcache.Trust, doubt string) string {
 		return "the worker was only just discovered"
 	case t == kvcache.Suspect && rank < len(h.audits):
 		return h.audits[rank].doubt()
+	case h.degradation != "" && doubt == reasonWarm:
+		return h.lukewarm
 	case h.degradation != "":
 		return h.degradation
 	case h.silence.silent.Load():
@@ -145,9 +152,7 @@ func newResidency(index *kvcache.Index, opts *options, p *proofs) *residency {
 // watch subscribes to the fleet; members that are there already are joined
 // before it returns.
 func (r *residency) watch(f *fleet.Fleet) {
-	for _, m := range f.Snapshot().Members() {
-		r.add(m)
-	}
+	r.add(f.Snapshot().Members()...)
 	r.stop = f.Watch(r.onChange)
 }
 
@@ -191,22 +196,37 @@ func (r *residency) reconcile(s *fleet.Snapshot) {
 	}
 }
 
-// add joins a member unless it was joined before. What it serves is taken in again
+// add joins members that were not joined before. What they serve is taken in again
 // even so: that may have become known between the Snapshot that watch began with and
 // the subscription, whose first word on the member is then all there ever is.
-func (r *residency) add(m *fleet.Member) {
+func (r *residency) add(members ...*fleet.Member) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.done {
 		return
 	}
-	if r.of(m.ID()) == nil {
-		next := maps.Clone(*r.homes.Load())
-		next[m.ID()] = r.join(m)
-		r.homes.Store(&next)
-		r.replicas.joined(m)
+	var list []newcomer
+	for _, m := range members {
+		if r.of(m.ID()) == nil {
+			list = append(list, newcomer{m, r.join(m)})
+		}
 	}
-	r.proofs.serves(m)
+	if len(list) > 0 {
+		r.warmUp(list)
+		next := maps.Clone(*r.homes.Load())
+		for _, n := range list {
+			r.connect(n.m, n.h)
+			r.vouch(n)
+			next[n.m.ID()] = n.h
+		}
+		r.homes.Store(&next)
+	}
+	for _, n := range list {
+		r.replicas.joined(n.m)
+	}
+	for _, m := range members {
+		r.proofs.serves(m)
+	}
 }
 
 func (r *residency) remove(id string) {
@@ -225,15 +245,20 @@ func (r *residency) remove(id string) {
 }
 
 func (r *residency) join(m *fleet.Member) *residence {
-	w := m.Worker()
 	h := &residence{}
 	for range m.Ranks() {
-		o := r.index.Join(m.ID())
+		o := r.index.Join(m.SharedID()) // as a snapshot for other routers must name it
 		// What we book is known from the start; a Follower makes it better.
 		r.index.SetTrust(o, kvcache.Approximate)
 		h.owners = append(h.owners, o)
 	}
 	h.audits = make([]auditor, len(h.owners))
+	return h
+}
+
+// connect follows the worker's events, or says why there are none.
+func (r *residency) connect(m *fleet.Member, h *residence) {
+	w := m.Worker()
 	switch {
 	case len(w.Events) == 0:
 		h.degradation = "the worker publishes no KV events"
@@ -243,7 +268,7 @@ func (r *residency) join(m *fleet.Member) *residence {
 		r.follow(m, h)
 	}
 	h.said = meaning(kvcache.Approximate) + h.degradation
-	return h
+	h.lukewarm = h.degradation + "; what it holds was " + reasonWarm
 }
 
 // follow starts a Follower for each of the worker's event endpoints.

@@ -102,6 +102,10 @@ func New(opts ...Option) (*Router, error) {
 		r.replicas = newReplicas(r, o.exchange, o.replicas)
 		r.residency.replicas = r.replicas
 	}
+	r.residency.warm = o.takeSnapshot(DefaultSnapshotWait)
+	if r.residency.warm != nil {
+		r.wg.Go(r.coolDown)
+	}
 	r.residency.watch(o.fleet)
 	if t := o.tenancy; t != nil && t.Labels != nil && o.logger != nil {
 		o.logger.Info("kvsteer: tenants in metrics", slog.String("labels", t.Labels.Report()))

@@ -3,11 +3,9 @@ package debug
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
-	"strings"
+
+	"github.com/kvsteer/kvsteer/internal/local"
 )
 
 // Authenticator reports whether whoever sends r may look at the console. If not, it has
@@ -34,14 +32,14 @@ func BasicAuth(name, password string) Authenticator {
 
 // admit reports whether r may be answered, and has answered it if not.
 func (h *Handler) admit(w http.ResponseWriter, r *http.Request) bool {
-	if crossSite(r) {
+	if local.CrossSite(r) {
 		refuse(w, http.StatusForbidden, "The console does not answer pages of other sites.")
 		return false
 	}
 	if h.opts.Authenticate != nil {
 		return h.opts.Authenticate(w, r)
 	}
-	if why := stranger(r); why != "" {
+	if why := local.Stranger(r); why != "" {
 		refuse(w, http.StatusForbidden, "The console serves only browsers on its own machine unless debug.Options.Authenticate is set: "+why+
 			". Use a tunnel (ssh -L 8080:127.0.0.1:PORT HOST) and open it as localhost, or set an authenticator.")
 		return false
@@ -54,84 +52,5 @@ func refuse(w http.ResponseWriter, status int, text string) {
 	header.Set("Content-Type", "text/plain; charset=utf-8")
 	header.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(text + "\n")) // the client may have gone
-}
-
-// stranger says why r can't be known to come from this machine, "" if it does.
-func stranger(r *http.Request) string {
-	for name := range r.Header {
-		if forwarded(name) {
-			// Whoever forwarded it is on this machine, which says nothing of its sender.
-			return "this request came through a proxy (" + name + ")"
-		}
-	}
-	if !r.ProtoAtLeast(1, 1) {
-		// No browser speaks it; proxies do, by default, and say nothing of themselves.
-		return "this request came by HTTP/1.0, as through a proxy"
-	}
-	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if local == nil {
-		return "it can't be told on which address this request came in"
-	}
-	if local.Network() == "unix" {
-		// No browser connects to a socket file; a proxy does, and its sender may be anybody.
-		return "this request came over a socket file, as through a proxy"
-	}
-	if !loopbackAddress(local.String()) {
-		return "this request came in on an address that others can reach"
-	}
-	if !loopbackAddress(r.RemoteAddr) {
-		return "this request comes from another machine"
-	}
-	if !loopbackHost(r.Host) {
-		// A name that a page of another site has made point here.
-		return "this request is for another host than localhost"
-	}
-	return ""
-}
-
-// forwarded reports whether a header is one by which proxies say that they forward.
-func forwarded(name string) bool {
-	switch name = http.CanonicalHeaderKey(name); name {
-	case "Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "Fastly-Client-Ip",
-		"X-Original-Forwarded-For", "X-Original-Host", "X-Envoy-External-Address", "X-Appengine-User-Ip", "X-Azure-Clientip":
-		return true
-	default:
-		return strings.HasPrefix(name, "X-Forwarded")
-	}
-}
-
-// loopbackAddress reports whether an address with a port is a loopback one.
-func loopbackAddress(address string) bool {
-	a, err := netip.ParseAddrPort(address)
-	return err == nil && a.Addr().Unmap().IsLoopback()
-}
-
-// loopbackHost reports whether the Host of a request can only mean this machine.
-func loopbackHost(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	a, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil && a.Unmap().IsLoopback()
-}
-
-// crossSite reports whether a page of another origin asks, by what browsers say of it.
-// To follow a link to the console is no such thing.
-func crossSite(r *http.Request) bool {
-	switch r.Header.Get("Sec-Fetch-Site") {
-	case "cross-site", "same-site":
-		return r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document"
-	default:
-	}
-	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return false
-	}
-	u, err := url.Parse(origin)
-	return err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host)
+	_, _ = w.Write([]byte(text + "\n")) //nolint:gosec // plain text; the client may have gone
 }
