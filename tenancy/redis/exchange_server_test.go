@@ -5,7 +5,6 @@ package redis
 import (
 	"context"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -124,16 +123,6 @@ func (r *router) hears(t *testing.T, other *router) {
 		defer r.mu.Unlock()
 		return r.latest[other.epoch] > now
 	}, longEnough, time.Millisecond)
-}
-
-// message is one of some 4 kB.
-func message(epoch, seq uint64) *replica.Message {
-	b := replica.Booking{Instance: "w@1", TTL: time.Minute}
-	b.Keys = slices.Grow(b.Keys, 500)[:500]
-	return &replica.Message{
-		Version: replica.Version, Router: "r", Epoch: epoch, Seq: seq,
-		Loads: []replica.Load{{Instance: "w@1", DecodeRequests: 1}}, Bookings: []replica.Booking{b},
-	}
 }
 
 // Two replicas go on hearing each other after whatever happens to Redis, and each knows

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,6 +40,16 @@ func (l *lines) String() string {
 }
 
 func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// message is one of some 4 kB.
+func message(epoch, seq uint64) *replica.Message {
+	b := replica.Booking{Instance: "w@1", TTL: time.Minute}
+	b.Keys = slices.Grow(b.Keys, 500)[:500]
+	return &replica.Message{
+		Version: replica.Version, Router: "r", Epoch: epoch, Seq: seq,
+		Loads: []replica.Load{{Instance: "w@1", DecodeRequests: 1}}, Bookings: []replica.Booking{b},
+	}
+}
 
 func TestExchangeOptions(t *testing.T) {
 	good := goredis.NewClient(&goredis.Options{Addr: "127.0.0.1:1", ContextTimeoutEnabled: true})
