@@ -192,7 +192,11 @@ fmt-check: $(LINT) ## Fail if code is not formatted
 
 .PHONY: vuln
 vuln: $(VULN) ## Look for known vulnerabilities that the code can reach (asks vuln.go.dev)
-	$(call each,$(CURDIR)/scripts/vuln.sh $(VULN))
+	@$(CURDIR)/scripts/vuln.sh $(VULN) $(MODULES)
+
+.PHONY: licences
+licences: ## Print the licences of all dependencies; fails for one that is not permissive
+	@$(CURDIR)/scripts/licences.sh $(MODULES)
 
 .PHONY: closure
 closure: ## Check what an importer of the root package gets along with it
