@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -22,8 +23,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+var kills = flag.Int("heal.kills", 5, "how often TestHeals kills a worker")
+
 const (
-	kills   = 5
 	clients = 4
 	// healing bounds the time until caches are known again; the machine may be busy.
 	healing = 5 * time.Minute
@@ -32,7 +34,8 @@ const (
 // TestHeals kills a real vLLM worker under load, five times, and then the gateway: once it
 // may finish, once it is killed. Everything must be known exactly again, and no client may
 // see more of it than has to be: an answer that had begun breaks off with its worker, and
-// while no gateway runs nobody listens.
+// while no gateway runs nobody listens; one that has just started answers 503 until it has
+// asked its workers, which its readiness says.
 func TestHeals(t *testing.T) {
 	out := outDir(t)
 	script(t, time.Hour, "setup.sh")
@@ -58,12 +61,12 @@ func TestHeals(t *testing.T) {
 
 	var table strings.Builder
 	tw := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "what\tup after\texact after that\tanswered\tcut off\tnobody listened\tfailed")
+	fmt.Fprintln(tw, "what\tup after\texact after that\tanswered\tcut off\tnobody ready\tfailed")
 	row := func(what string, up, exact time.Duration, n counts) {
 		fmt.Fprintf(tw, "%s\t%v\t%v\t%d\t%d\t%d\t%d\n", what, up.Round(100*time.Millisecond), exact.Round(10*time.Millisecond),
 			n.answered, n.cutOff, n.nobody, n.failed)
 	}
-	for n := range kills {
+	for n := range *kills {
 		victim := fleet[n%workers]
 		old := g.instances(t)[victim.name]
 		load.take()
@@ -82,6 +85,7 @@ func TestHeals(t *testing.T) {
 	for _, hard := range []bool{false, true} {
 		what := "gateway, SIGTERM"
 		load.take()
+		load.gateway(false)
 		if hard {
 			what = "gateway, kill -9"
 			load.killing(g.process.kill)
@@ -95,6 +99,7 @@ func TestHeals(t *testing.T) {
 		began := time.Now()
 		g = startGatewayAt(t, binary, "kvsteer", fmt.Sprintf("heal-%v", hard), own, fleet)
 		up := time.Now()
+		load.gateway(true)
 		g.waitInstance(t, fleet[0].name, "")
 		g.waitInstance(t, fleet[1].name, "")
 		exact := time.Since(up)
@@ -147,7 +152,7 @@ func (g *gateway) waitInstance(t *testing.T, name, old string) {
 type counts struct {
 	answered int
 	cutOff   int // had begun when something was killed
-	nobody   int // no connection, or none that anybody took
+	nobody   int // no connection, or none that anybody took; or the gateway was not ready
 	failed   int // anything else
 }
 
@@ -167,13 +172,14 @@ type crowd struct {
 	n     counts
 	total int // answered, ever
 	why   []string
-	// killed is when something was killed last.
-	killed time.Time
+	// killed is when something was killed last, ready when the gateway was; zero while it is
+	// not.
+	killed, ready time.Time
 }
 
 func startClients(t *testing.T, url string) *crowd {
 	t.Helper()
-	c := &crowd{url: url}
+	c := &crowd{url: url, ready: time.Now()}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	c.stop = func() {
@@ -222,9 +228,12 @@ func (c *crowd) ask(ctx context.Context, prompt string) {
 		return
 	}
 	defer resp.Body.Close()
-	begun, done := false, false
+	begun, done, first := false, false, ""
 	lines := bufio.NewScanner(resp.Body)
 	for lines.Scan() {
+		if !begun {
+			first = lines.Text()
+		}
 		begun = begun || len(lines.Bytes()) > 0
 		done = done || bytes.Equal(lines.Bytes(), []byte("data: [DONE]"))
 	}
@@ -233,7 +242,7 @@ func (c *crowd) ask(ctx context.Context, prompt string) {
 		c.count(asked, resp.StatusCode, true, nil)
 	case context.Cause(ctx) != nil: // the test ends
 	default:
-		c.count(asked, resp.StatusCode, begun, fmt.Errorf("status %d, something of it had come: %v: %w", resp.StatusCode, begun, orCut(lines.Err())))
+		c.count(asked, resp.StatusCode, begun, fmt.Errorf("status %d, what came begins with %q: %w", resp.StatusCode, first, orCut(lines.Err())))
 	}
 }
 
@@ -253,12 +262,22 @@ func (c *crowd) count(asked time.Time, status int, begun bool, err error) {
 		c.total++
 	case status == http.StatusOK && begun && c.killed.After(asked):
 		c.n.cutOff++
-	case status == 0:
+	case status == 0 || status == http.StatusServiceUnavailable && (c.ready.IsZero() || c.ready.After(asked)):
 		c.n.nobody++
 		c.why = append(c.why, err.Error())
 	default:
 		c.n.failed++
 		c.why = append(c.why, err.Error())
+	}
+}
+
+// gateway notes whether the gateway is ready.
+func (c *crowd) gateway(ready bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ready = time.Time{}
+	if ready {
+		c.ready = time.Now()
 	}
 }
 
