@@ -11,7 +11,7 @@ const titles = { fleet: "Fleet", heat: "Heat map", decisions: "Decisions", polic
 const kept = 200; // decisions, as many as the router keeps
 const step = 10, span = 300; // seconds of a moment, and of all that are kept
 
-const world = { latest: null, decisions: new Map(), policy: null, rejections: [], notes: [], history: [], moments: new Map() };
+const world = { latest: null, decisions: new Map(), policy: null, rejections: [], notes: [], moments: new Map() };
 let view = "fleet";
 let paused = false;
 
@@ -45,8 +45,6 @@ function take(state) {
     if (before && name in before) state[name] = before[name];
     if (before && name === "workers") state.fleet = before.fleet;
   }
-  world.history.push({ at: state.at, sums: state.sums });
-  while (world.history.length > 61) world.history.shift();
   if (before && !before.problem && !state.problem) for (const sentence of changes(before, state)) announce(sentence);
   if (!paused) render();
 }
@@ -63,17 +61,19 @@ function render() {
   if (document.title !== title) document.title = title;
 }
 
-// since is what has been added to a sum over the last seconds.
+// since is what has been added to a sum over the last seconds, and up to one moment more.
 function since(name, seconds) {
-  const last = world.history[world.history.length - 1];
-  const from = world.history.find((e) => last.at - e.at <= seconds * 1000) || last;
-  return { by: last.sums[name] - from.sums[name], over: (last.at - from.at) / 1000 };
+  const ends = world.latest.at;
+  const from = Math.floor(ends / (step * 1000)) * step * 1000 - seconds * 1000;
+  let by = 0;
+  for (const m of world.moments.values()) if (m.at >= from) by += m[name];
+  return { by, over: (ends - from) / 1000 };
 }
 
 function tiles(state) {
   const s = state.sums;
   const rate = since("decisions", 10);
-  const perSecond = rate.over > 0 ? rate.by / rate.over : 0;
+  const perSecond = rate.by / rate.over;
   const recent = (name) => since(name, 60).by;
   const timed = recent("timed") > 0 ? recent : (name) => s[name];
   const rows = [

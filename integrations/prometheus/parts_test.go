@@ -294,19 +294,24 @@ func TestUnshownProvidersAreForgotten(t *testing.T) {
 func TestSuspectIsSeen(t *testing.T) {
 	r := newRig(t, rigConfig{engines: 1, engine: func(_ int, c *fleettest.Config) { c.Blocks = 64 }})
 	r.exact()
-	for range 40 {
+	suspect := func() bool { return r.value("kvsteer_worker_cache_ranks", "worker", "w0", "trust", "suspect") == 1 }
+	lie := func() {
 		s, err := r.router.Select(t.Context(), &kvsteer.Request{API: kvsteer.ChatCompletions, Body: []byte(chat(fleettest.Text(3, 600), false))})
 		require.NoError(t, err)
-		n := s.Decision().PromptTokens
-		c := s.Decision().Winner().CachedTokens
-		if c == 0 {
-			s.Abort(nil)
-			r.post(chat(fleettest.Text(3, 600), false))
-			continue
+		if s.Decision().Winner().CachedTokens > 0 {
+			s.Done(kvsteer.Usage{Uncached: s.Decision().PromptTokens, Output: 1, Known: true, CachedKnown: true}) // nothing cached, it says
+			return
 		}
-		s.Done(kvsteer.Usage{Uncached: n, Output: 1, Known: true, CachedKnown: true}) // nothing cached, it says
+		s.Abort(nil)
+		if !suspect() { // nothing is there yet; of a suspect, honest reports would clear it
+			r.post(chat(fleettest.Text(3, 600), false))
+		}
 	}
-	r.eventually(func() bool { return r.value("kvsteer_worker_cache_ranks", "worker", "w0", "trust", "suspect") == 1 }, "suspect")
+	// Of the first doubt its events are read anew, which restores trust; the second stays.
+	r.eventually(func() bool {
+		lie()
+		return r.value("kvsteer_trust_changes_total", "to", "suspect") >= 2 && suspect()
+	}, "suspect")
 	got := r.gather()
 	assert.InDelta(t, 1, sum(got["kvsteer_cache_ranks"], "trust", "suspect"), 0)
 	assert.Less(t, sum(got["kvsteer_worker_cache_reported_tokens_total"]), sum(got["kvsteer_worker_cache_predicted_tokens_total"]))
