@@ -209,7 +209,7 @@ func (r *Router) offer(w *waiter) (left bool) {
 		q.promised = append(q.promised, w.wants)
 		return false
 	}
-	if w.id = r.commit(w.s, ev, 1); w.id == 0 {
+	if w.id = r.commit(w.s, ev, 1, true); w.id == 0 {
 		w.err = r.nobody(w.s, ev)
 	}
 	w.ev, handed = ev, true

@@ -28,3 +28,20 @@ func (r *Router) KeepsSnapshot() bool {
 	defer r.residency.mu.Unlock()
 	return r.residency.warm != nil
 }
+
+// MostTogether is how many requests are looked at together at most.
+const MostTogether = mostTogether
+
+// Come and Go stand for a request that is in Select without choosing.
+func (r *Router) Come() { r.moment.comes() }
+
+func (r *Router) Go() {
+	if r.moment != nil {
+		r.goes()
+	}
+}
+
+// Gathered counts those that wait for others, Coming those in Select that don't.
+func (r *Router) Gathered() int { return int(r.moment.count.Load()) }
+
+func (r *Router) Coming() int { return int(r.moment.coming.Load()) }

@@ -50,12 +50,18 @@ func (r *Router) once(ctx context.Context, s *Selection, ev *evaluation, number 
 	if waits == nil {
 		return id, ev, err
 	}
-	chosen, err := r.await(ctx, waits)
+	id, chosen, err := waits.wait(ctx, r)
 	if chosen == nil {
 		return 0, ev, err
 	}
 	r.release(ev)
-	return waits.id, chosen, err
+	return id, chosen, err
+}
+
+// waiting is a request that has no worker yet: in line, or gathered with others.
+type waiting interface {
+	// wait returns the choice, which the caller releases; nil if there was none.
+	wait(ctx context.Context, r *Router) (id uint64, chosen *evaluation, err *Error)
 }
 
 // pause waits for the next look, at most for left.

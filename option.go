@@ -44,6 +44,7 @@ type options struct {
 	queue       *QueueOptions    // nil: requests don't wait
 	exchange    replica.Exchange // nil: no other routers are known
 	replicas    ReplicaOptions
+	gather      time.Duration // that requests wait for others of their moment
 	// transferRate is the tokens a second between workers.
 	transferRate float64
 	hooks        hookSet
@@ -93,6 +94,7 @@ func defaultOptions() options {
 		approxTTL:   defaultApproxTTL,
 
 		transferRate: DefaultTransferRate,
+		gather:       DefaultGather,
 	}
 }
 

@@ -337,6 +337,11 @@ func (q *queue) ahead(m *fleet.Member, rank int) (tokens int, pairs int64) {
 	return tokens, pairs
 }
 
+func (w *waiter) wait(ctx context.Context, r *Router) (uint64, *evaluation, *Error) {
+	ev, err := r.await(ctx, w)
+	return w.id, ev, err
+}
+
 // await waits until w is given a worker, and returns the choice, which the caller
 // releases. With an error there is none, or what the error is about.
 func (r *Router) await(ctx context.Context, w *waiter) (*evaluation, *Error) {

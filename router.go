@@ -33,7 +33,8 @@ type Router struct {
 	proofs    proofs
 	warnings  warnings
 	live      liveSet
-	queue     *queue        // nil: requests don't wait
+	queue     *queue        // nil: requests don't wait for workers
+	moment    *moment       // nil: nor for each other
 	scratch   sync.Pool     // of *evaluation
 	keyPool   sync.Pool     // of *keys
 	inputs    sync.Pool     // of *classify.Input
@@ -111,9 +112,13 @@ func New(opts ...Option) (*Router, error) {
 		o.logger.Info("kvsteer: tenants in metrics", slog.String("labels", t.Labels.Report()))
 	}
 	r.wg.Go(r.reap)
-	if o.queue != nil {
+	switch {
+	case o.queue != nil:
 		r.queue = newQueue(o.queue)
 		r.wg.Go(r.serve)
+	case o.gather > 0:
+		r.moment = &moment{most: o.gather}
+	default:
 	}
 	if r.replicas != nil {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -145,8 +150,8 @@ func (r *Router) Close() error {
 // must be ended by Done or Abort. The error is an *Error.
 //
 // Select blocks only while an engine is asked for token ids, which has a
-// deadline of its own, and, with [WithQueue], while workers are busy and some
-// milliseconds for others to come; ctx bounds the whole.
+// deadline of its own, for some milliseconds while others are in it too, see [WithGather],
+// and, with [WithQueue], while workers are busy; ctx bounds the whole.
 func (r *Router) Select(ctx context.Context, req *Request) (*Selection, error) {
 	s := &Selection{router: r, began: r.opts.now()}
 	if err := r.serveFirst(ctx, s, req); err != nil {
@@ -163,6 +168,13 @@ func (r *Router) Select(ctx context.Context, req *Request) (*Selection, error) {
 
 // serveFirst books a new Selection, or tells the hooks that know decisions why not.
 func (r *Router) serveFirst(ctx context.Context, s *Selection, req *Request) error {
+	s.coming = true
+	r.moment.comes()
+	defer func() {
+		if s.coming { // a hook or policy may have panicked, or it was refused
+			r.goes()
+		}
+	}()
 	if err := r.prepare(ctx, s, req); err != nil {
 		r.turnedAway(req, err)
 		return err
@@ -369,26 +381,35 @@ func (r *Router) look(s *Selection, ev *evaluation) (saturated bool) {
 	return !ready
 }
 
-// choose evaluates and books, and returns the decision's number, or the place in
-// line if the request has to wait.
-func (r *Router) choose(s *Selection, ev *evaluation, number int) (id uint64, waits *waiter, err *Error) {
+// choose evaluates and books, and returns the decision's number, or what the request
+// waits for if it has to.
+func (r *Router) choose(s *Selection, ev *evaluation, number int) (id uint64, waits waiting, err *Error) {
 	r.lockPick()
 	defer r.pickMu.Unlock()
-	queues := r.queue != nil && number == 1
+	defer r.together() // they may have waited for this one
+	queues, gathers := r.queue != nil && number == 1, r.moment.arrives(s)
 	if queues {
 		r.queue.arrive()
 		defer func() { r.queue.promised = r.queue.promised[:0] }()
 	}
-	r.evaluate(s, ev, number, queues)
+	r.evaluate(s, ev, number, queues || gathers)
 	if len(ev.Plan.Order) == 0 {
 		return 0, nil, r.nobody(s, ev)
 	}
 	if queues {
-		if w, err := r.line(s, ev); w != nil || err != nil {
-			return 0, w, err
+		switch w, err := r.line(s, ev); {
+		case err != nil:
+			return 0, nil, err
+		case w != nil:
+			return 0, w, nil
 		}
 	}
-	if id = r.commit(s, ev, number); id == 0 {
+	if gathers {
+		if g := r.moment.join(s, ev); g != nil {
+			return 0, g, nil
+		}
+	}
+	if id = r.commit(s, ev, number, queues || gathers); id == 0 {
 		return 0, nil, r.nobody(s, ev)
 	}
 	if queues {
@@ -410,10 +431,10 @@ func (r *Router) lockPick() {
 	r.pickMu.Lock()
 }
 
-// commit books what was evaluated and returns the decision's number; 0 if the
-// policy has changed its mind. The caller holds pickMu.
-func (r *Router) commit(s *Selection, ev *evaluation, number int) uint64 {
-	if r.queue != nil && number == 1 {
+// commit books what was evaluated, if asked as a question only, and returns the
+// decision's number; 0 if the policy has changed its mind. The caller holds pickMu.
+func (r *Router) commit(s *Selection, ev *evaluation, number int, asked bool) uint64 {
+	if asked {
 		q := s.prompt()
 		q.Attempt = number
 		ev.Choose(&q, s.policy) // until now it was a question

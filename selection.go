@@ -70,6 +70,7 @@ type Selection struct {
 	session uint64
 	account account
 	waits   bool // in the router's line, under pickMu
+	coming  bool // in Select, and about to choose
 	// weight is the tenant's, charged what it was charged when the request was booked, at
 	// the time chargedAt.
 	weight    float64

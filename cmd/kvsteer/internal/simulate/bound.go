@@ -28,6 +28,10 @@ func (b *Bound) Bind(s *State, waiting []*Job) (job, worker int) {
 	if b.FIFO {
 		return 0, free
 	}
+	if slices.ContainsFunc(waiting, func(j *Job) bool { return j.Arrived == s.Now }) {
+		s.Wake(1) // there may be a shorter one among those of the same instant
+		return -1, -1
+	}
 	best, least := 0, math.MaxInt
 	for n, j := range waiting {
 		size := s.Workers[free].BlockSize

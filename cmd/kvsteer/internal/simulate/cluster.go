@@ -223,9 +223,9 @@ func newCluster(cfg Config, w *Workload, rule Rule) (*cluster, error) {
 func fits(cfg Config, rule Rule) error {
 	_, relays := rule.(Relayer)
 	_, pooled := rule.(*Bound)
-	steer, is := rule.(*Steer)
+	truth, is := rule.(interface{ truth() bool })
 	switch split, fails := Split(cfg.Workers), cfg.Faults.Failures > 0 || Fails(cfg.Workers); {
-	case split && (!relays || is && steer.Truth):
+	case split && (!relays || is && truth.truth()):
 		return errors.New("the rule knows no workers of separate roles")
 	case fails && pooled:
 		return errors.New("the bound is of workers that don't fail")

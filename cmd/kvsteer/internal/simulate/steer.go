@@ -72,6 +72,8 @@ func NewSteer(seed uint64) *Steer {
 	}
 }
 
+func (r *Steer) truth() bool { return r.Truth }
+
 // Pick implements [Rule].
 func (r *Steer) Pick(s *State) int {
 	r.evaluate(s)

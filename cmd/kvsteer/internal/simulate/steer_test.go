@@ -32,8 +32,11 @@ func withPace(t *testing.T, params string) (Rule, *Steer) {
 	rule, err := variant(params, 1)
 	require.NoError(t, err)
 	steer, ok := rule.(*Steer)
-	if late, is := rule.(*Late); is {
-		steer, ok = late.Steer, true
+	switch rule := rule.(type) {
+	case *Late:
+		steer, ok = rule.Steer, true
+	case *Together:
+		steer, ok = rule.Steer, true
 	}
 	require.True(t, ok)
 	steer.Predictor = pace{}

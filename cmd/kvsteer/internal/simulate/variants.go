@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +25,7 @@ type experiment struct {
 	// seconds up to which one is bound to a busy worker all the same, aging the
 	// seconds of work that a second of waiting outweighs.
 	// gather is for how many seconds at most one waits for others that come at the same
-	// moment.
+	// moment, by default as long as the router has it with a queue and without.
 	queue, hold, gather, aging float64
 }
 
@@ -40,12 +41,12 @@ func (x *experiment) parameters() map[string]*float64 {
 func variant(params string, seed uint64) (Rule, error) {
 	r := NewSteer(seed)
 	if params == "" {
-		return r, nil
+		return newTogether(r, defaultTogether), nil
 	}
 	o := steer.DefaultObjective()
 	x := &experiment{
 		constant: o.Constant, running: o.Running, most: o.MostRunning, waiting: o.Waiting, wanting: o.Wanting,
-		progress: 1, answer: 1, aging: defaultAging, gather: defaultGather.Seconds(),
+		progress: 1, answer: 1, aging: defaultAging, gather: math.NaN(),
 	}
 	known := x.parameters()
 	for p := range strings.SplitSeq(params, "+") {
@@ -62,9 +63,18 @@ func variant(params string, seed uint64) (Rule, error) {
 		NoProgress: x.progress == 0, NoAnswer: x.answer == 0,
 	}
 	r.Truth = x.oracle > 0
+	seconds := func(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
+	gather := func(usual time.Duration) time.Duration {
+		if math.IsNaN(x.gather) {
+			return usual
+		}
+		return seconds(x.gather)
+	}
 	if x.queue > 0 {
-		seconds := func(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
-		return newLate(r, seconds(x.hold), seconds(x.gather), x.aging), nil
+		return newLate(r, seconds(x.hold), gather(defaultGather), x.aging), nil
+	}
+	if most := gather(defaultTogether); most > 0 {
+		return newTogether(r, most), nil
 	}
 	return r, nil
 }
