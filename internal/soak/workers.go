@@ -13,6 +13,7 @@ import (
 
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/fleet/fleettest"
+	"github.com/kvsteer/kvsteer/kvcache/follow"
 )
 
 // workers are the engines, and what happens to them.
@@ -62,17 +63,19 @@ func (w *workers) start(ctx context.Context, l net.Listener) error {
 	}
 	c := fleettest.Config{
 		Name: fmt.Sprintf("worker-%d", n), Model: base, Blocks: w.blocks, Speed: 40, OutputTokens: outputTokens,
-		ZMQ: true, Listener: l, Record: -1, Seed: uint64(n),
+		Listener: l, Record: -1, Seed: uint64(n),
 	}
+	events := &publishers{at: map[int]follow.Endpoint{}}
+	c.OpenPublisher = events.open
 	switch n % w.kinds {
 	case 1:
 		c.Ranks = 2
 	case 2:
 		c.Dialect = fleettest.SGLang
 	case 3:
-		c.Dialect, c.Render, c.ZMQ = fleettest.TensorRTLLM, true, false
+		c.Dialect, c.Render, c.OpenPublisher = fleettest.TensorRTLLM, true, nil
 	case 4:
-		c.ZMQ = false // it says nothing, and is followed by what is sent to it
+		c.OpenPublisher = nil // it says nothing, and is followed by what is sent to it
 	}
 	e := &engine{}
 	for k := range window {
