@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	for base, text := range code {
-		if err := os.WriteFile(filepath.Join(flags.Arg(1), base), []byte(text), 0o644); err != nil { //nolint:gosec // source code, for all to read
+		if err := os.WriteFile(filepath.Join(flags.Arg(1), base), []byte(text), 0o644); err != nil { //nolint:gosec // source code
 			return err
 		}
 	}
