@@ -4,6 +4,9 @@ GO        ?= go
 ARGS      ?=
 PKGS      ?= ./...
 FUZZTIME  ?= 60s
+SEED ?= 1
+SEEDS ?= 2000
+WORLDS ?= 12
 BENCHTIME ?= 1s
 N         ?= 20000
 SOAK      ?= 30m
@@ -28,7 +31,7 @@ each = @set -e; for m in $(MODULES); do echo "== $$m: $(1)"; (eval "$$(scripts/h
 .PHONY: help
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
-	@echo 'Variables: ARGS (demo), PKGS (test-root), FUZZTIME=$(FUZZTIME) (fuzz), BENCHTIME=$(BENCHTIME) (bench), SOAK=$(SOAK) RATE=$(RATE) (soak)'
+	@echo 'Variables: ARGS (demo), PKGS (test-root), FUZZTIME=$(FUZZTIME) (fuzz), BENCHTIME=$(BENCHTIME) (bench), SEED=$(SEED) SEEDS=$(SEEDS) WORLDS=$(WORLDS) (chaos), SOAK=$(SOAK) RATE=$(RATE) (soak)'
 
 # ---- for users
 
@@ -62,6 +65,14 @@ test-root: ## Test the root module without cgo: what needs nothing but Go
 .PHONY: test-race
 test-race: ## Test every module under the race detector
 	@scripts/test.sh race
+
+.PHONY: chaos
+chaos: ## Everything fails in every order, in SEEDS worlds from SEED on (15 to 30 minutes on 2 cores): no invariant may break
+	CGO_ENABLED=0 $(GO) test ./internal/chaos -run '^TestChaos$$' -v -timeout 120m -chaos.seed $(SEED) -chaos.seeds $(SEEDS) -chaos.worlds $(WORLDS)
+
+.PHONY: chaos-planted
+chaos-planted: ## Show that the fault suite finds each of the bugs of internal/planted (5 to 20 minutes on 2 cores)
+	CGO_ENABLED=0 $(GO) test -tags planted ./internal/chaos -run '^TestPlanted$$' -v -timeout 120m
 
 .PHONY: test-386
 test-386: ## Test the root module on 32 bits (runs where the kernel can, such as linux/amd64)

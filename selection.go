@@ -14,6 +14,7 @@ import (
 
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
+	"github.com/kvsteer/kvsteer/internal/planted"
 	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/policy"
 	"github.com/kvsteer/kvsteer/policy/classify"
@@ -329,6 +330,11 @@ func (s *Selection) end(u Usage, reason error, reaped bool) bool {
 func (s *Selection) finish(u Usage, reason error, reaped, left bool) bool {
 	s.mu.Lock()
 	if s.ended {
+		if planted.SelectionEndsTwice {
+			for _, h := range s.router.opts.hooks.outcome {
+				h.OnOutcome(&Outcome{Decision: s.decision, Err: reason})
+			}
+		}
 		s.mu.Unlock()
 		return false
 	}
@@ -412,6 +418,9 @@ func (s *Selection) advance(ctx context.Context, cause error) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if planted.PromptInLog {
+		cause = errors.Join(cause, errors.New(string(s.parsed.body)))
+	}
 	if l := s.router.opts.logger; l != nil && !s.ended {
 		l.Warn("kvsteer: an attempt failed", slog.Uint64("decision", s.decision.ID),
 			slog.Int("attempt", s.attempt.number), slog.String("worker", s.attempt.target.Worker), slog.Any("cause", cause))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/internal/planted"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 )
 
@@ -179,6 +180,10 @@ func (t *Transport) route(req *http.Request, api API) (*http.Response, error) {
 		}
 		if left := departed(req); left != nil {
 			discard(resp)
+			if planted.CancelKeeps {
+				handed = true
+				return nil, left
+			}
 			sel.leave(left)
 			return nil, &Error{Code: CodeCanceled, Err: left}
 		}
@@ -320,6 +325,10 @@ func (t *Transport) outgoing(req *http.Request, sel *Selection) (out *http.Reque
 	if t.ask {
 		body, swallow = sel.withUsage()
 	}
+	if planted.BodyEncodedAnew {
+		body = planted.Encode(body)
+	}
+	swallow = swallow && !planted.UsagePassed
 	out = readdress(req, target.base())
 	// The body is here already, so there is nothing to wait for.
 	out.Header.Del("Expect")

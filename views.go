@@ -10,6 +10,7 @@ import (
 
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
+	"github.com/kvsteer/kvsteer/internal/planted"
 	"github.com/kvsteer/kvsteer/internal/steer"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 	"github.com/kvsteer/kvsteer/policy"
@@ -63,7 +64,7 @@ func (r *Router) view(ctx context.Context, s *Selection, tokens []uint32) error 
 		if ctx.Err() != nil { // the encoder makes the best of it, but nobody waits for that
 			return canceled(ctx)
 		}
-		if err != nil {
+		if err != nil || planted.UnknownRefused && !v.enc.Source.Exact() {
 			return badRequest(err, "the prompt can't be read")
 		}
 		s.views = append(s.views, v)

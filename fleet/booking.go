@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/kvsteer/kvsteer/internal/planted"
 )
 
 // Work is what a request is expected to cost a worker. Negative numbers count as
@@ -152,7 +154,9 @@ func (b *Booking) FirstToken() {
 	}
 	b.phase = phaseDecode
 	r.prefillRequests.Add(-1)
-	r.prefillTokens.Add(-int64(b.work.PrefillTokens))
+	if !planted.PrefillStays {
+		r.prefillTokens.Add(-int64(b.work.PrefillTokens))
+	}
 	r.prefillPairs.Add(-b.work.PrefillPairs)
 	r.prefillSince.Store(now)
 	r.decodeRequests.Add(1)
@@ -174,6 +178,9 @@ func (b *Booking) End() bool {
 		r.decodeRequests.Add(-1)
 		r.outputTokens.Add(-int64(b.work.OutputTokens))
 	case phaseEnded:
+		if planted.BookingEndsTwice {
+			r.decodeRequests.Add(-1)
+		}
 		return false
 	default:
 		return false

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/kvsteer/kvsteer/internal/planted"
 )
 
 // Pauses between two calls of a Discoverer that fails. The longest is short,
@@ -122,6 +124,9 @@ func (s *source) run() {
 		// problem.
 		known := refused.Load()
 		s.failed(err, known == nil || !wraps(err, *known))
+		if planted.OutageEmpties {
+			_ = s.fleet.apply(s, nil)
+		}
 		if s.setCount() != before {
 			pause = firstDiscoverPause
 		}

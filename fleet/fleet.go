@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/kvsteer/kvsteer/internal/planted"
 )
 
 // Fleet keeps track of workers. It is safe for concurrent use. Create it with
@@ -313,7 +315,7 @@ func (f *Fleet) putLocked(src *source, w *Worker) bool {
 	switch {
 	case old.Equal(w):
 		return false
-	case old.URL != w.URL || old.Epoch != w.Epoch || old.Ranks() != w.Ranks() || !slices.Equal(old.Events, w.Events):
+	case old.URL != w.URL || old.Epoch != w.Epoch && !planted.EpochIgnored || old.Ranks() != w.Ranks() || !slices.Equal(old.Events, w.Events):
 		f.retireLocked(s.member, "replaced")
 		s.restarts = nil
 		s.member = f.startLocked(w, "", s.drained)

@@ -4,6 +4,8 @@ import (
 	"math/bits"
 	"slices"
 	"time"
+
+	"github.com/kvsteer/kvsteer/internal/planted"
 )
 
 // Book makes keys, a prompt from its start, provisionally resident: a request
@@ -19,6 +21,9 @@ import (
 func (x *Index) Book(o Owner, keys []Key, ttl time.Duration) {
 	if ttl <= 0 || len(keys) == 0 {
 		return
+	}
+	if planted.BookingStays {
+		ttl = 1<<63 - 1
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -355,3 +355,21 @@ func TestCloseWaitsForHandlers(t *testing.T) {
 		}
 	})
 }
+
+// An engine that dies breaks its streams off: to whoever reads one it must not look as if it
+// had ended.
+func TestKilledEngineBreaksStreamsOff(t *testing.T) {
+	c := client(t)
+	e := New(t, Config{OutputTokens: 4000})
+	resp := open(t, c, e.URL()+"/v1/completions", `{"model":"fake-model","prompt":"a b c","stream":true,"max_tokens":4000}`)
+	if _, err := resp.Body.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAll(resp.Body); err == nil {
+		t.Error("the stream of an engine that was killed ends as if it were whole")
+	}
+	_ = resp.Body.Close()
+}

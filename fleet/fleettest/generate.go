@@ -78,9 +78,12 @@ func (l *life) answer(w http.ResponseWriter, r *http.Request, f format, raw []by
 	if g.body.Stream && f.streams() {
 		complete = g.stream
 	}
-	if complete(r.Context(), w, f, rec) {
-		finish = g.finish
+	if !complete(r.Context(), w, f, rec) {
+		// The client has gone, or the engine dies: then the answer breaks off, and must not
+		// look like one that has ended.
+		panic(http.ErrAbortHandler)
 	}
+	finish = g.finish
 	return nil
 }
 

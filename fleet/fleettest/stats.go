@@ -82,3 +82,18 @@ func (e *Engine) CachedHashes(rank int) []uint64 {
 	})
 	return hashes
 }
+
+// CachedTokens returns how many leading tokens of a prompt a rank would find in its
+// cache now: one for the base model, without salt and images. It is what a router's
+// own view of the cache is to be compared with; 0 while the engine is dead.
+func (e *Engine) CachedTokens(rank int, tokens []uint32) int {
+	l := e.current()
+	if l == nil || rank < 0 || rank >= len(l.ranks) {
+		return 0
+	}
+	r := l.ranks[rank]
+	chain := r.hashes(&identity{}, tokens)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sim.Match(chain, len(tokens))
+}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/kvsteer/kvsteer/internal/planted"
 )
 
 // Follower keeps the owners of one endpoint in step with its event stream. It
@@ -113,6 +115,9 @@ func Start(ctx context.Context, cfg Config) (*Follower, error) {
 // [kvcache.Blind], since nobody keeps them up to date any more; their blocks
 // stay. It is idempotent.
 func (f *Follower) Close() error {
+	if planted.FollowerStays {
+		return nil
+	}
 	f.cancel()
 	<-f.done
 	return nil

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"log/slog"
 	"time"
+
+	"github.com/kvsteer/kvsteer/internal/planted"
 )
 
 // place finds a live message's place in the numbering and applies it when its
@@ -11,6 +13,9 @@ import (
 func (f *Follower) place(conn Conn, m Message) error {
 	asked, answered := false, false
 	for {
+		if planted.GapUnnoticed && f.placed && m.Seq > f.next {
+			f.next = m.Seq
+		}
 		if f.placed && m.Seq > f.next && !asked {
 			f.gap(m)
 		}

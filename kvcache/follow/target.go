@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/kvsteer/kvsteer/internal/planted"
 	"github.com/kvsteer/kvsteer/kvcache"
 )
 
@@ -56,7 +57,7 @@ func (f *Follower) clear(why Reason) {
 	for _, t := range f.targets {
 		// Clear takes the bookings of requests that are under way as well, which
 		// an owner that holds nothing else has no reason to lose.
-		if t.applied || f.holds(t.owner) {
+		if (t.applied || f.holds(t.owner)) && !planted.RestartKeepsBlocks {
 			f.cfg.Index.Clear(t.owner)
 			t.applied = false
 		}
@@ -104,6 +105,9 @@ func (f *Follower) accept(m Message) {
 	for i := range b.Events {
 		e := &b.Events[i]
 		t.applied = true
+		if planted.RemovalIgnored && e.Kind == kvcache.Removed {
+			continue
+		}
 		out := f.cfg.Index.Apply(t.owner, e)
 		if e.Kind == kvcache.Cleared {
 			t.whole, t.why = true, ReasonNone

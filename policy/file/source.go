@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kvsteer/kvsteer/internal/planted"
 	"github.com/kvsteer/kvsteer/internal/watch"
 	"github.com/kvsteer/kvsteer/policy"
 )
@@ -137,6 +138,9 @@ func (s *Source) Reload() error { return s.source.Reload() }
 func (s *Source) load(files []watch.File) (inForce, error) {
 	set, warnings, err := s.compile(files)
 	if err != nil {
+		if planted.BadPolicyRules {
+			s.set.Store(new(policy.Set))
+		}
 		return inForce{}, err
 	}
 	s.set.Store(set)

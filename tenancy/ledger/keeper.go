@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/kvsteer/kvsteer/internal/planted"
 )
 
 // keeper is the Ledger's goroutine: it alone has the spool and says what the sink gets.
@@ -170,7 +172,7 @@ func (k *keeper) take() bool {
 // answered is called with what the sink made of the batch.
 func (k *keeper) answered(err error) {
 	l := k.ledger
-	if err != nil {
+	if err != nil && !planted.SinkErrorDrops {
 		l.trouble(err, true)
 		k.backoff = min(max(2*k.backoff, firstBackoff), maxBackoff)
 		if k.closed {

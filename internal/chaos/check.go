@@ -1,0 +1,442 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/fleet/fleettest"
+	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/tenancy/ledger"
+)
+
+// Invariant is what must hold; the numbers are those of docs/DESIGN.md.
+type Invariant string
+
+// The invariants.
+const (
+	NoOvercount Invariant = "1 no overcount, exact when in order"
+	Released    Invariant = "2 released exactly once, zero at the end"
+	SameBytes   Invariant = "3 bodies as sent"
+	Policy      Invariant = "4 no attempt against the policy"
+	Available   Invariant = "5 never failed because the cache is unknown"
+	Accounts    Invariant = "6 reserved = settled + refunded + in flight"
+	Ends        Invariant = "7 closing waits for everything"
+	ByInstance  Invariant = "8 keyed by instance"
+	//nolint:gosec // no credential: the name of an invariant
+	Secret    Invariant = "9 no prompt, no key anywhere"
+	OneAnswer Invariant = "one answer, whole or broken off"
+	Listed    Invariant = "the last good list stays in force"
+	Heals     Invariant = "what is mended serves again"
+)
+
+// Violation is an invariant that did not hold.
+type Violation struct {
+	Invariant Invariant
+	What      string
+	// Step is after which of the plan's steps it was seen, counted from 1; 0 is at the end.
+	Step int
+	// Journal is what the router and the rest have logged, in lines of JSON.
+	Journal string
+}
+
+// String says what did not hold, and when.
+func (v *Violation) String() string {
+	when := "at the end"
+	if v.Step > 0 {
+		when = "after step " + strconv.Itoa(v.Step)
+	}
+	return fmt.Sprintf("invariant %q, %s: %s", v.Invariant, when, v.What)
+}
+
+func violation(i Invariant, format string, args ...any) *Violation {
+	return &Violation{Invariant: i, What: fmt.Sprintf(format, args...)}
+}
+
+// errWaiting is wrapped by what does not hold yet.
+var errWaiting = errors.New("not yet")
+
+// eventually tries until it works; the error is the last one.
+func (w *world) eventually(what string, try func() error) error {
+	deadline := time.Now().Add(w.patience)
+	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		if !time.Now().Before(deadline) {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		<-time.After(pause)
+	}
+}
+
+// glimpse waits for what mostly happens soon.
+func glimpse(done <-chan struct{}) {
+	timer := time.NewTimer(glance)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	}
+}
+
+// always checks what must hold at every instant.
+func (w *world) always(ctx context.Context) *Violation {
+	if w.noted != nil {
+		return w.noted
+	}
+	w.reap()
+	for _, c := range w.ended[w.checked:] {
+		w.checked++
+		if v := c.check(); v != nil {
+			return v
+		}
+		if errors.Is(c.err, errBarred) {
+			return violation(Policy, "a Selection of the private request %d was for a worker or a provider that is not for it", c.id)
+		}
+	}
+	for _, m := range w.observer.everyMember() {
+		for rank := range m.Ranks() {
+			if f := m.InFlight(rank); min(f.PrefillRequests, f.PrefillTokens, f.DecodeRequests, f.OutputTokens, f.ContextTokens) < 0 || f.PrefillPairs < 0 {
+				return violation(Released, "what is in flight on %s is less than nothing: %+v", m.ID(), f)
+			}
+		}
+	}
+	if got := w.source.Status().Version; got != w.version {
+		return violation(Policy, "policy %s is in force, where nothing but %s was ever good", got, w.version)
+	}
+	s := w.fleet.Snapshot()
+	for i := range w.listed {
+		if w.everListed(w.listed[i].Name) && s.Member(w.listed[i].Name) == nil {
+			return violation(Listed, "%s is not in the fleet any more, though no list was without it", w.listed[i].Name)
+		}
+	}
+	if v := w.stale(ctx); v != nil {
+		return v
+	}
+	return w.quiet()
+}
+
+// everListed reports whether the fleet has been seen to have a worker.
+func (w *world) everListed(name string) bool {
+	return slices.ContainsFunc(w.observer.everyMember(), func(m *fleet.Member) bool { return m.Name() == name })
+}
+
+// reap takes the clients that have ended from the open ones.
+func (w *world) reap() {
+	w.open = slices.DeleteFunc(w.open, func(c *client) bool {
+		select {
+		case <-c.done:
+			w.ended = append(w.ended, c)
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+// quiet checks that nothing was said that must not be.
+func (w *world) quiet() *Violation {
+	for _, word := range []string{canary, secret} {
+		if line := w.journal.line(word); line != "" {
+			return violation(Secret, "the log has %s: %.300s", word, line)
+		}
+	}
+	w.observer.mu.Lock()
+	defer w.observer.mu.Unlock()
+	if w.observer.leaked != "" {
+		return violation(Secret, "%s", w.observer.leaked)
+	}
+	return nil
+}
+
+// settle mends everything, waits until nothing happens any more, and checks all invariants.
+func (w *world) settle(ctx context.Context) (*Violation, error) {
+	if err := w.mendAll(); err != nil {
+		return nil, err
+	}
+	for _, check := range []func(context.Context) *Violation{
+		w.allEnd, w.always, w.balanced, w.recorded, w.sent, w.heals, w.knows, w.balanced,
+	} {
+		if v := check(ctx); v != nil {
+			return v, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // all is well
+}
+
+func (w *world) mendAll() error {
+	for _, s := range w.sites {
+		if err := w.mend(s); err != nil {
+			return err
+		}
+		_ = w.fleet.Drain(s.engine.Name(), false) // the fleet may not know it yet
+	}
+	w.list(inventoryTells)
+	w.gate.mode.Store(gateOpen)
+	w.vault.mode.Store(vaultOpen)
+	w.tokenizer.mode.Store(tokenizerWorks)
+	w.provides.Store(providerWorks)
+	return w.takePolicy(Step{})
+}
+
+// allEnd waits for every client.
+func (w *world) allEnd(context.Context) *Violation {
+	err := w.eventually("clients", func() error {
+		if w.reap(); len(w.open) > 0 {
+			return fmt.Errorf("%w: %d clients have no end of their answer though everything is mended", errWaiting, len(w.open))
+		}
+		return nil
+	})
+	if err != nil {
+		return violation(Heals, "%v", err)
+	}
+	return nil
+}
+
+// balanced waits until nothing is in flight, and compares what was taken with what came back.
+func (w *world) balanced(context.Context) *Violation {
+	if err := w.eventually("in flight", w.idle); err != nil {
+		return violation(Released, "%v", err)
+	}
+	begun, ended, wrong := w.observer.ended()
+	if begun != ended || wrong > 0 {
+		return violation(Released, "%d Selections began and %d ended, %d of them otherwise than once", begun, ended, wrong)
+	}
+	w.observer.mu.Lock()
+	reaped := w.observer.reaped
+	w.observer.mu.Unlock()
+	if reaped > 0 {
+		return violation(Released, "%d Selections had to be reaped", reaped)
+	}
+	err := w.eventually("limits", func() error {
+		if n := w.gate.to.Totals().Running; n != 0 {
+			return fmt.Errorf("%w: %d requests under way, and none is", errWaiting, n)
+		}
+		return nil
+	})
+	if err != nil {
+		return violation(Accounts, "%v", err)
+	}
+	t := w.gate.to.Totals()
+	for m := range t.Reserved {
+		if t.Reserved[m] != t.Settled[m]+t.Refunded[m] || t.Running != 0 {
+			return violation(Accounts, "meter %d: %d reserved, %d settled, %d refunded, %d running", m, t.Reserved[m], t.Settled[m], t.Refunded[m], t.Running)
+		}
+	}
+	return nil
+}
+
+// idle says what is still in flight.
+func (w *world) idle() error {
+	if n := w.router.InFlight(); n != 0 {
+		return fmt.Errorf("%w: %d Selections", errWaiting, n)
+	}
+	if n := w.router.Waiting(); n != 0 {
+		return fmt.Errorf("%w: %d in line", errWaiting, n)
+	}
+	if n := w.fleet.InFlight(); n != 0 {
+		return fmt.Errorf("%w: %d bookings", errWaiting, n)
+	}
+	for _, m := range w.observer.everyMember() {
+		for rank := range m.Ranks() {
+			f := m.InFlight(rank)
+			if f.Requests != 0 || f.PrefillTokens != 0 || f.OutputTokens != 0 || f.ContextTokens != 0 || f.PrefillPairs != 0 {
+				return fmt.Errorf("%w: %+v on %s", errWaiting, f, m.ID())
+			}
+		}
+	}
+	if w.set != nil {
+		for _, o := range w.set.All() {
+			if n := o.Standing(w.clocks[3].now()).InFlight; n != 0 {
+				return fmt.Errorf("%w: %d at %s", errWaiting, n, o.Provider())
+			}
+		}
+	}
+	return nil
+}
+
+// recorded checks the ledger: of each attempt it was recorded how it began and, once, how it
+// ended, and no request is paid twice.
+func (w *world) recorded(ctx context.Context) *Violation {
+	ctx, cancel := context.WithTimeout(ctx, w.patience)
+	defer cancel()
+	if err := w.ledger.Flush(ctx); err != nil {
+		return violation(Accounts, "the sink is mended and does not get what there is: %v", err)
+	}
+	w.observer.mu.Lock()
+	lost := w.observer.lost
+	w.observer.mu.Unlock()
+	records, stats := w.vault.all(), w.ledger.Stats()
+	if lost > 0 || uint64(len(records)) != stats.Appended {
+		return violation(Accounts, "%d records were taken, the sink has %d, %d are lost", stats.Appended, len(records), lost)
+	}
+	states := make(map[string][]ledger.State)
+	settled := make(map[string]int)
+	for i := range records {
+		r := &records[i]
+		key := r.ID + "/" + strconv.Itoa(r.Attempt)
+		states[key] = append(states[key], r.State)
+		if r.State == ledger.Settled {
+			settled[r.ID]++
+		}
+	}
+	for key, list := range states {
+		if len(list) != 2 || list[0] != ledger.Reserved || list[1] == ledger.Reserved {
+			return violation(Accounts, "the records of attempt %s are %v", key, list)
+		}
+	}
+	for id, n := range settled {
+		if n != 1 {
+			return violation(Accounts, "request %s is paid %d times", id, n)
+		}
+	}
+	return nil
+}
+
+// asking is what the router adds to the body of a stream on its own account.
+const asking = `"stream_options":{"include_usage":true}`
+
+// sent compares what engines got with what clients sent, and with the policy.
+func (w *world) sent(context.Context) *Violation {
+	for _, s := range w.sites {
+		for _, e := range s.engines() {
+			for _, r := range e.Requests() {
+				id, err := strconv.Atoi(r.Header.Get(headerID))
+				if err != nil {
+					continue // it is not a client's
+				}
+				if r.Header.Get(headerPrivate) != "" && s.zone() == zoneShared {
+					return violation(Policy, "the private request %d was sent to %s", id, e.Name())
+				}
+				if want, got := w.bodies[id], string(r.Body); want != got && want != without1(got, asking) {
+					return violation(SameBytes, "client %d sent\n%s\nand %s got\n%s", id, want, e.Name(), got)
+				}
+			}
+		}
+	}
+	for _, r := range w.provider.Requests() {
+		if r.Header.Get(headerPrivate) != "" {
+			return violation(Policy, "the private request %s was sent to a provider", r.Header.Get(headerID))
+		}
+	}
+	return nil
+}
+
+// without1 takes a member of an object out of a text once, with its comma.
+func without1(text, member string) string {
+	if less := strings.Replace(text, ","+member, "", 1); less != text {
+		return less
+	}
+	return strings.Replace(text, member+",", "", 1)
+}
+
+// heals waits until the fleet is what it was told to be and serves.
+func (w *world) heals(ctx context.Context) *Violation {
+	err := w.eventually("the fleet", func() error {
+		if err := w.told(); err != nil {
+			return err
+		}
+		if n := w.fleet.Snapshot().Routable(); n != len(w.sites) {
+			return fmt.Errorf("%w: %d workers of %d take requests", errWaiting, n, len(w.sites))
+		}
+		return nil
+	})
+	if errors.Is(err, errEpoch) {
+		return violation(ByInstance, "%v", err)
+	}
+	if err != nil {
+		return violation(Heals, "%v", err)
+	}
+	// A busy machine may be too slow for one of them, never for all.
+	var last *client
+	err = w.eventually("a request", func() error {
+		last = w.newClient(1, 1) // a stream, private, to its end
+		last.stage, last.tenant = stageNever, "t0"
+		if w.send(ctx, last); !last.whole() {
+			return errWaiting
+		}
+		return nil
+	})
+	if err != nil {
+		return violation(Heals, "everything is mended and a request gets status %d, %v: %.300s", last.status, last.err, last.text)
+	}
+	return last.check()
+}
+
+// knows compares what the router knows of caches with what is in them, when all bookings
+// have expired.
+func (w *world) knows(ctx context.Context) *Violation {
+	w.clocks[0].pass(time.Hour)
+	var last *Violation
+	tries := 0
+	err := w.eventually("caches", func() error {
+		tries++
+		for _, s := range w.sites {
+			if last = w.compare(ctx, s); last != nil {
+				if tries&(tries-1) == 0 { // seldom: what is new drives out what is wrong
+					w.nudge(ctx, s)
+				}
+				return errWaiting
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return last
+	}
+	return nil
+}
+
+// nudge has an engine publish something: only then it shows that the message before was lost.
+func (w *world) nudge(ctx context.Context, s *site) {
+	w.nudges++
+	if s.nudged++; s.shaken && s.nudged > 2 { // nothing else makes good what is lost for good
+		_ = w.post(ctx, s.engine.URL()+"/reset_prefix_cache", "")
+	}
+	if w.nudges%3 == 0 {
+		// Whether events come when requests do the router sees by its own requests only.
+		c := w.newClient(2, 300+w.nudges)
+		c.stage, c.tenant, c.among = stageNever, "t0", s.engine.Name()
+		w.send(ctx, c)
+	}
+	text := "nudge " + fleettest.Text(uint64(w.nudges)<<32+uint64(s.index), 20)
+	_ = w.post(ctx, s.engine.URL()+"/v1/completions", fmt.Sprintf(`{"model":%q,"prompt":%q,"max_tokens":1}`, model, text))
+}
+
+// compare says how what is known of a site differs from what is so.
+func (w *world) compare(ctx context.Context, s *site) *Violation {
+	silent := s.index == w.setup.silent
+	for number := range w.numbers {
+		_, tokens := w.prompt(number)
+		d, err := w.router.Explain(ctx, &kvsteer.Request{API: kvsteer.Completions, Model: model, TokenIDs: tokens, Tags: w.tags(false)})
+		if err != nil {
+			return violation(Heals, "everything is mended and there is nobody for a request: %v", err)
+		}
+		i := slices.IndexFunc(d.Candidates, func(c kvsteer.DecisionCandidate) bool { return c.Name == s.engine.Name() })
+		if i < 0 {
+			return violation(Heals, "%s is no candidate", s.engine.Name())
+		}
+		c, has := &d.Candidates[i], s.engine.CachedTokens(0, tokens)
+		switch {
+		case c.CachedTokens > has && !silent:
+			return violation(NoOvercount, "%s is thought to have %d tokens of prompt %d (%s), has %d, and has told of %d",
+				c.Instance, c.CachedTokens, number, c.TrustState, has, s.wire.told(tokens))
+		case silent && c.CachedTokens > 0:
+			return violation(NoOvercount, "%s is thought to have %d tokens that were booked an hour ago", c.Instance, c.CachedTokens)
+		case silent:
+		case c.Trust != kvcache.Exact:
+			return violation(Heals, "%s is %s: %s", c.Instance, c.TrustState, c.TrustReason)
+		case c.CachedTokens < has:
+			return violation(NoOvercount, "%s is exact, is thought to have %d tokens of prompt %d, and has %d", c.Instance, c.CachedTokens, number, has)
+		}
+	}
+	return nil
+}

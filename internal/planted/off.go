@@ -1,0 +1,28 @@
+//go:build !planted
+
+package planted
+
+// The bugs, none of which is there.
+const (
+	BookingEndsTwice   = false
+	SelectionEndsTwice = false
+	PrefillStays       = false
+	CancelKeeps        = false
+	LineForgets        = false
+	EpochIgnored       = false
+	RestartKeepsBlocks = false
+	RemovalIgnored     = false
+	GapUnnoticed       = false
+	BookingStays       = false
+	SnapshotTrusted    = false
+	RetryEscapes       = false
+	BadPolicyRules     = false
+	BodyEncodedAnew    = false
+	UsagePassed        = false
+	RefundForgotten    = false
+	SinkErrorDrops     = false
+	FollowerStays      = false
+	PromptInLog        = false
+	UnknownRefused     = false
+	OutageEmpties      = false
+)

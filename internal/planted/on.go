@@ -1,0 +1,35 @@
+//go:build planted
+
+package planted
+
+import "os"
+
+// Variable names the bug that is there; its value is a name of the list below.
+const Variable = "KVSTEER_PLANTED"
+
+func is(name string) bool { return os.Getenv(Variable) == name }
+
+// The bugs, of which one may be there.
+var (
+	BookingEndsTwice   = is("BookingEndsTwice")
+	SelectionEndsTwice = is("SelectionEndsTwice")
+	PrefillStays       = is("PrefillStays")
+	CancelKeeps        = is("CancelKeeps")
+	LineForgets        = is("LineForgets")
+	EpochIgnored       = is("EpochIgnored")
+	RestartKeepsBlocks = is("RestartKeepsBlocks")
+	RemovalIgnored     = is("RemovalIgnored")
+	GapUnnoticed       = is("GapUnnoticed")
+	BookingStays       = is("BookingStays")
+	SnapshotTrusted    = is("SnapshotTrusted")
+	RetryEscapes       = is("RetryEscapes")
+	BadPolicyRules     = is("BadPolicyRules")
+	BodyEncodedAnew    = is("BodyEncodedAnew")
+	UsagePassed        = is("UsagePassed")
+	RefundForgotten    = is("RefundForgotten")
+	SinkErrorDrops     = is("SinkErrorDrops")
+	FollowerStays      = is("FollowerStays")
+	PromptInLog        = is("PromptInLog")
+	UnknownRefused     = is("UnknownRefused")
+	OutageEmpties      = is("OutageEmpties")
+)
