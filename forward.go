@@ -187,9 +187,7 @@ type placedBody struct {
 func (b *placedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		if err != io.EOF { // as such, for those who compare
-			err = unquoted(err)
-		}
+		err = unquoted(err) // io.EOF stays itself
 		strip(b.resp.Trailer)
 		b.placement.End()
 	}
