@@ -104,7 +104,8 @@ func (w *world) always(ctx context.Context) *Violation {
 	}
 	for _, m := range w.observer.everyMember() {
 		for rank := range m.Ranks() {
-			if f := m.InFlight(rank); min(f.PrefillRequests, f.PrefillTokens, f.DecodeRequests, f.OutputTokens, f.ContextTokens) < 0 || f.PrefillPairs < 0 {
+			f := m.InFlight(rank)
+			if min(f.PrefillRequests, f.PrefillTokens, f.DecodeRequests, f.OutputTokens, f.ContextTokens) < 0 || f.PrefillPairs < 0 {
 				return violation(Released, "what is in flight on %s is less than nothing: %+v", m.ID(), f)
 			}
 		}
@@ -228,7 +229,8 @@ func (w *world) balanced(context.Context) *Violation {
 	t := w.gate.to.Totals()
 	for m := range t.Reserved {
 		if t.Reserved[m] != t.Settled[m]+t.Refunded[m] || t.Running != 0 {
-			return violation(Accounts, "meter %d: %d reserved, %d settled, %d refunded, %d running", m, t.Reserved[m], t.Settled[m], t.Refunded[m], t.Running)
+			return violation(Accounts, "meter %d: %d reserved, %d settled, %d refunded, %d running", m,
+				t.Reserved[m], t.Settled[m], t.Refunded[m], t.Running)
 		}
 	}
 	return nil
@@ -435,7 +437,8 @@ func (w *world) compare(ctx context.Context, s *site) *Violation {
 		case c.Trust != kvcache.Exact:
 			return violation(Heals, "%s is %s: %s", c.Instance, c.TrustState, c.TrustReason)
 		case c.CachedTokens < has:
-			return violation(NoOvercount, "%s is exact, is thought to have %d tokens of prompt %d, and has %d", c.Instance, c.CachedTokens, number, has)
+			return violation(NoOvercount, "%s is exact, is thought to have %d tokens of prompt %d, and has %d",
+				c.Instance, c.CachedTokens, number, has)
 		}
 	}
 	return nil

@@ -18,7 +18,7 @@ const (
 	// canary is a word of every prompt, secret what every client shows: neither may be
 	// found anywhere.
 	canary = "zqcanaryqz"
-	secret = "sk-zqsecretqz"
+	secret = "sk-zqsecretqz" //nolint:gosec // nobody takes it
 
 	headerID      = "X-Chaos-Id"
 	headerPrivate = "X-Chaos-Private"
@@ -91,7 +91,8 @@ func (w *world) newClient(a, b int) *client {
 		c.asked, options = true, `,"stream_options":{"include_usage":true}`
 	}
 	// Numbers and doubles that do not survive being read and written again.
-	c.body = fmt.Sprintf(`{"temperature":1.0, "model":%q,"seed":9007199254740993,%s,"stream":%t%s,  "top_p":1.0,"max_tokens":%d,"seed":9007199254740993}`,
+	c.body = fmt.Sprintf(`{"temperature":1.0, "model":%q,"seed":9007199254740993,%s,"stream":%t%s,`+
+		`  "top_p":1.0,"max_tokens":%d,"seed":9007199254740993}`,
 		model, prompt, c.stream, options, 3+b%6)
 	w.bodies[c.id] = c.body
 	if c.tokens != nil {

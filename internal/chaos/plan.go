@@ -38,16 +38,46 @@ const DefaultSteps = 40
 // ops are the steps that there are, by how often each is drawn.
 func ops() []weighted {
 	return []weighted{
-		{"client", 30}, {"select", 6}, {"relic", 5}, {"pause", 2},
+		{"client", 30},
+		{"select", 6},
+		{"relic", 5},
+		{"pause", 2},
 
-		{"kill", 2}, {"revive", 2}, {"restart", 2}, {"replace", 3}, {"reuse", 2},
-		{"hang", 2}, {"stall", 1}, {"slow", 1}, {"refuse", 1}, {"fail", 2}, {"die", 3},
-		{"sick", 1}, {"nousage", 1}, {"nometrics", 1}, {"freeze", 1}, {"mend", 4},
+		{"kill", 2},
+		{"revive", 2},
+		{"restart", 2},
+		{"replace", 3},
+		{"reuse", 2},
+		{"hang", 2},
+		{"stall", 1},
+		{"slow", 1},
+		{"refuse", 1},
+		{"fail", 2},
+		{"die", 3},
+		{"sick", 1},
+		{"nousage", 1},
+		{"nometrics", 1},
+		{"freeze", 1},
+		{"mend", 4},
 
-		{"lose", 3}, {"burn", 1}, {"corrupt", 1}, {"delay", 1}, {"repeat", 3}, {"swap", 2}, {"cut", 2}, {"reset", 2},
+		{"lose", 3},
+		{"burn", 1},
+		{"corrupt", 1},
+		{"delay", 1},
+		{"repeat", 3},
+		{"swap", 2},
+		{"cut", 2},
+		{"reset", 2},
 
-		{"skew", 4}, {"limits", 3}, {"sink", 3}, {"tokenizer", 3}, {"policy", 5}, {"provider", 3},
-		{"discover", 4}, {"drain", 2}, {"snapshot", 2},
+		{"skew", 4},
+		{"limits", 3},
+		{"sink", 3},
+		{"tokenizer", 3},
+		{"policy", 5},
+		{"provider", 3},
+		{"discover", 4},
+		{"drain", 2},
+		{"snapshot", 2},
 	}
 }
 

@@ -340,7 +340,8 @@ func (w *world) stale(ctx context.Context) *Violation {
 		}
 		for k := range d.Candidates {
 			if c := &d.Candidates[k]; c.CachedTokens > 0 && c.Instance != r.instance {
-				return violation(ByInstance, "%s seems to have %d tokens of a prompt that only %s was ever sent", c.Instance, c.CachedTokens, r.instance)
+				return violation(ByInstance, "%s seems to have %d tokens of a prompt that only %s was ever sent",
+					c.Instance, c.CachedTokens, r.instance)
 			}
 		}
 	}

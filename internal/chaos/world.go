@@ -97,7 +97,8 @@ func newHost() string {
 // all the same.
 func build(plan Plan, o Options, dir string) (*world, error) {
 	w := &world{
-		plan: plan, patience: o.patience(), setup: plan.setup(), dir: dir, host: newHost(), bodies: make(map[int]string), numbers: make(map[int]bool), inventory: newInventory(),
+		plan: plan, patience: o.patience(), setup: plan.setup(), dir: dir, host: newHost(),
+		bodies: make(map[int]string), numbers: make(map[int]bool), inventory: newInventory(),
 	}
 	logger := slog.New(slog.NewJSONHandler(&w.journal, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	for _, part := range []func(*slog.Logger) error{
