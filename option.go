@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/kvcache"
@@ -112,6 +113,8 @@ func (o *options) check() error {
 	case len(o.hooks.strangers) > 0:
 		return fmt.Errorf("kvsteer: WithHooks: %s implements no Hook interface; check its methods' signatures",
 			strings.Join(o.hooks.strangers, ", "))
+	case len(o.replicas.Name) > replica.MaxName || !utf8.ValidString(o.replicas.Name):
+		return fmt.Errorf("kvsteer: WithReplicas: the Name has %d bytes; give at most %d, of UTF-8", len(o.replicas.Name), replica.MaxName)
 	}
 	for t, w := range o.weights {
 		if !(w >= 0 && w <= 1) {

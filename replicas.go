@@ -48,7 +48,7 @@ const (
 // Without it, or while the exchange is down, a router knows of others' requests what
 // workers' metrics say, which is seconds old and tells no lengths. Decisions say so.
 // Only one router of a [fleet.Fleet] may have replicas. The router does not close
-// exchange.
+// exchange. Nil is as if there were no such option.
 func WithReplicas(exchange replica.Exchange, o ReplicaOptions) Option {
 	return optionFunc(func(opts *options) {
 		if o.Beat <= 0 {

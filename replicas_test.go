@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -311,4 +312,17 @@ func TestAnExchangeThatHangs(t *testing.T) {
 		s.Done(kvsteer.Usage{})
 	}
 	assert.False(t, r.router.Stats().Replicas.Up)
+}
+
+func TestNamesOfRouters(t *testing.T) {
+	r := newRig(t, rigConfig{engines: 1})
+	for _, name := range []string{strings.Repeat("x", 257), "\xff"} {
+		_, err := kvsteer.New(kvsteer.WithFleet(r.fleet),
+			kvsteer.WithReplicas(replicatest.NewBus(replicatest.BusOptions{}).Join(), kvsteer.ReplicaOptions{Name: name}))
+		require.ErrorContains(t, err, "WithReplicas: the Name has")
+	}
+	alone, err := kvsteer.New(kvsteer.WithFleet(r.fleet), kvsteer.WithReplicas(nil, kvsteer.ReplicaOptions{}))
+	require.NoError(t, err)
+	assert.Nil(t, alone.Stats().Replicas)
+	require.NoError(t, alone.Close())
 }
