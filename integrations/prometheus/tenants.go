@@ -23,7 +23,8 @@ func (m *Metrics) newTenants() {
 	tokens := m.counter("kvsteer_tenant_prompt_tokens_total", "Prompt tokens of the tenant, by whether they were cached.", "tenant", "cache")
 	output := m.counter("kvsteer_tenant_output_tokens_total", "Output tokens of the tenant.", "tenant")
 	cost := m.counter("kvsteer_tenant_cost_total", "Cost of the tenant's requests, in units of the currency.", "tenant")
-	rejected := m.counter("kvsteer_tenant_rejected_requests_total", "Requests of the tenant that were turned down before anybody was asked.", "tenant")
+	rejected := m.counter("kvsteer_tenant_rejected_requests_total",
+		"Requests of the tenant that were turned down before anybody was asked.", "tenant")
 	m.tenants = newTable(m.shares.tenants, func(_, label string) *tenantSet {
 		t := &tenantSet{
 			output: output.WithLabelValues(label), cost: cost.WithLabelValues(label), rejected: rejected.WithLabelValues(label),
