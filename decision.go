@@ -275,6 +275,9 @@ func (c *DecisionCandidate) reason(promptTokens int) string {
 	if c.Affinity > 0 {
 		rest += fmt.Sprintf(" - %s as the session's", round(c.Affinity))
 	}
+	if c.Near > 0 {
+		rest += ", counts as equal to the best, as other routers choose as well"
+	}
 	if c.Misses != "" {
 		rest += ", misses the target of " + c.Misses
 	}

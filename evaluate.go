@@ -81,6 +81,7 @@ func (r *Router) evaluate(s *Selection, ev *evaluation, attempt int, dry bool) {
 	if ev.Waiting = r.Waiting(); s.waits {
 		ev.Waiting-- // others
 	}
+	r.replicas.crowd(&ev.Round, now)
 	if s.draw == 0 {
 		s.draw = s.session
 		if s.draw == 0 {

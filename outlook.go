@@ -61,6 +61,7 @@ func laden(p *steer.Place, m *fleet.Member, rank int, now time.Time) {
 	load := m.Pressure(rank, now)
 	all := together(&load)
 	p.Prefilling, p.Decoding = all.PrefillRequests, all.DecodeRequests
+	p.OwnPrefilling = load.InFlight.PrefillRequests
 	p.PrefillTokens, p.PrefillPairs = all.PrefillTokens, all.PrefillPairs
 	p.OtherWaiting, p.OtherRunning = load.OtherWaiting, load.OtherRunning
 	p.KVUsage, p.ReportAge = load.KVUsage, load.Age

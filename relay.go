@@ -76,6 +76,7 @@ func (r *Router) relays(s *Selection, ev *evaluation, members []*fleet.Member, q
 	}
 	before := r.evaluation()
 	ev.before = before
+	before.Peers, before.Rush = ev.Peers, ev.Rush
 	for _, m := range members {
 		if computes(m) && !s.wasTried(m.ID()) && !s.elsewhere(m) {
 			r.gather(s, before, m, 0, now)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/internal/steer"
 	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/replica"
 )
@@ -82,6 +83,8 @@ type replicas struct {
 	members map[string]*fleet.Member
 
 	told, booked, unknown, cut atomic.Uint64
+
+	rush steer.Rush // of picks, here and there
 }
 
 // outbox holds the prompts that are to be told of.
@@ -221,6 +224,9 @@ func (p *replicas) take(m *replica.Message) {
 
 // book takes in the prompts that a peer has sent somewhere.
 func (p *replicas) book(list []replica.Booking) {
+	if len(list) > 0 {
+		p.rush.Note(p.router.opts.now())
+	}
 	for i := range list {
 		b := &list[i]
 		p.mu.Lock()
@@ -239,12 +245,20 @@ func (p *replicas) book(list []replica.Booking) {
 	}
 }
 
+// crowd tells a choice that others choose, too.
+func (p *replicas) crowd(round *steer.Round, now time.Time) {
+	if p != nil {
+		round.Peers, round.Rush = p.table.Len(), p.rush.On(now)
+	}
+}
+
 // sends notes a prompt that was sent to a rank of m, to be told to the others.
 func (p *replicas) sends(m *fleet.Member, rank int, keys []kvcache.Key, ttl time.Duration) {
 	if p == nil {
 		return
 	}
 	defer p.nudge()
+	p.rush.Note(p.router.opts.now())
 	if len(keys) == 0 || ttl <= 0 {
 		return
 	}

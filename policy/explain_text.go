@@ -28,6 +28,9 @@ func (c *Candidate) numbers() string {
 	if c.Affinity != 0 {
 		w.add("session gains " + short(c.Affinity))
 	}
+	if c.Near != 0 {
+		w.add("counts as equal to the best, as other routers choose as well")
+	}
 	if c.PredictedE2E > 0 {
 		w.add("predicted E2E " + short(c.PredictedE2E))
 	}

@@ -142,6 +142,10 @@ type Candidate struct {
 	// Affinity is what the default rule takes off for the worker that the request's
 	// session was last sent to.
 	Affinity time.Duration `json:"affinity_ns,omitempty"`
+	// Near is what is taken off where other routers choose at the same time: this
+	// candidate is near enough to the best to count as equal, so that not all of them
+	// choose the same. Of those that have one, the greatest of what is left was to be last.
+	Near time.Duration `json:"near_ns,omitempty"`
 	// Misses names the targets of the request that this candidate is expected to
 	// miss: "ttft", "itl" or "ttft, itl". It is empty without targets.
 	Misses string `json:"misses,omitempty"`
@@ -165,7 +169,7 @@ func (c *Candidate) Objective() time.Duration {
 	if c.PredictedTTFT > 0 && c.Externality > 0 && sum < 0 {
 		return math.MaxInt64
 	}
-	return sum - c.Affinity
+	return sum - c.Affinity - c.Near
 }
 
 // Drop says why a candidate isn't in a plan.

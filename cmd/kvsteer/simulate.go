@@ -34,6 +34,7 @@ type simulation struct {
 	slow                                       string
 	loss, failures                             float64
 	delay, stale                               time.Duration
+	replicas                                   replicas
 
 	seed   uint64
 	repeat int
@@ -60,7 +61,8 @@ wanting are the weights of a request's own prefill as a cost to others
 (docs/routing.md); progress=0 counts work ahead as a whole until it is done; answer=0
 leaves out how long the request's own answer takes; oracle=1 predicts by the engines'
 true state; queue=1 holds requests in the router while workers are busy, with hold,
-gather and aging in seconds. random, round-robin, least-requests, power-of-two,
+gather and aging in seconds; with -replicas, near=0 lets each router take the one best
+and turn=SECONDS has each choose so much later than the one before it. random, round-robin, least-requests, power-of-two,
 session-hash, sglang, llm-d and dynamo are what others do, with the same knowledge of
 caches and load. lowest-ttft sees the engines' true state. bound is no router: one
 cache and one queue for all workers, the shortest prompt first; bound-fifo is the
@@ -80,12 +82,21 @@ nothing else; without a role it serves whole requests. bound and lowest-ttft kno
 roles; the rules of other systems choose among the workers of each role for all
 prompts, kvsteer has those computed elsewhere for which that is faster.
 
+With -replicas so many routers share the requests at random, whatever session they
+belong to. Each has a predictor, an index and a view of its own; all get the KV events.
+With -exchange on they tell each other what they have in flight and what they have just
+sent where, as routers with WithReplicas do; what is lost is mended each second. With off
+each knows of others' requests what the engines report: give -stale 1s, the fleet's
+default, or that is always the latest. bound and lowest-ttft have no replicas, and what
+dynamo knows of blocks in use is each router's own.
+
 Examples:
 
   kvsteer simulate -rate 0.5
   kvsteer simulate -workload multi-turn -concurrency 8,16,32 -rules random,kvsteer -plot out
   kvsteer simulate -workload trace.jsonl -workers 8 -prefill-rate 12000 -cache-tokens 1000000
   kvsteer simulate -workload trace.jsonl -fleet fleet.yaml -seed 7 -repeat 3 -json
+  kvsteer simulate -workload agents -rate 3 -rules kvsteer -replicas 4 -exchange-loss 0.05 -stale 1s
   kvsteer simulate -workload long-prompts -rate 2 -workers 8 -prefill-workers 4 -decode-workers 4
 
 Flags:
@@ -126,6 +137,7 @@ func (o *simulation) flags(stderr io.Writer) *flag.FlagSet {
 	f.Float64Var(&o.failures, "failures", 0, "share of requests that a worker answers with an error, 0 to 1; another is tried")
 	f.DurationVar(&o.delay, "event-delay", 0, "how long KV events take")
 	f.DurationVar(&o.stale, "stale", 0, "time between two looks at the engines' metrics (0: always the latest)")
+	o.replicas.flags(f)
 	f.Uint64Var(&o.seed, "seed", 1, "seed of everything random")
 	f.IntVar(&o.repeat, "repeat", 1, "run with so many seeds and give the mean of each figure")
 	f.BoolVar(&o.json, "json", false, "print JSON, one object a line for each point of a sweep")
@@ -149,11 +161,15 @@ func runSimulate(ctx context.Context, args []string, stdout, stderr io.Writer) i
 		fmt.Fprintf(stderr, "kvsteer simulate: unexpected argument %q\n", f.Arg(0))
 		return exitUsage
 	}
-	for name, share := range map[string]float64{"event-loss": o.loss, "failures": o.failures} {
+	for name, share := range map[string]float64{"event-loss": o.loss, "failures": o.failures, "exchange-loss": o.replicas.loss} {
 		if !(share >= 0 && share <= 1) {
 			fmt.Fprintf(stderr, "kvsteer simulate: -%s %v: want a share, 0 to 1\n", name, share)
 			return exitUsage
 		}
+	}
+	if err := o.replicas.check(); err != nil {
+		fmt.Fprintf(stderr, "kvsteer simulate: %v\n", err)
+		return exitUsage
 	}
 	if err := o.run(ctx, stdout, stderr); err != nil {
 		fmt.Fprintf(stderr, "kvsteer simulate: %v\n", err)
@@ -258,7 +274,7 @@ func (o *simulation) one(
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	rule, err := newRule(c.Workers, name, c.Seed)
+	rules, err := o.replicas.rules(c.Workers, name, c.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -267,7 +283,7 @@ func (o *simulation) one(
 	if o.slo > 0 {
 		w.SLO = o.slo
 	}
-	r, err := simulate.Run(ctx, c, w, rule)
+	r, err := simulate.Run(ctx, c, w, rules[0], rules[1:]...)
 	if err != nil {
 		return nil, err
 	}
@@ -341,7 +357,8 @@ func (o *simulation) config(f *simulate.Fleet, trace bool) simulate.Config {
 	c := simulate.Config{
 		Workers: f.Workers, TransferRate: f.TransferRate, Rate: o.rate, Speed: o.speed, Duration: o.duration,
 		Warmup: max(o.warmup, 0), Cooldown: max(o.cooldown, 0),
-		Faults: simulate.Faults{EventLoss: o.loss, EventDelay: o.delay, Stale: o.stale, Failures: o.failures},
+		Faults:   simulate.Faults{EventLoss: o.loss, EventDelay: o.delay, Stale: o.stale, Failures: o.failures},
+		Exchange: o.replicas.config(),
 	}
 	if o.transferRate > 0 {
 		c.TransferRate = o.transferRate

@@ -67,14 +67,14 @@ func (o *simulation) names(f *simulate.Fleet) ([]string, error) {
 	if o.rules == "" {
 		fails := o.failures > 0 || simulate.Fails(f.Workers)
 		return slices.DeleteFunc(simulate.RuleNames(), func(name string) bool {
-			_, err := newRule(f.Workers, name, o.seed)
+			_, err := o.replicas.rules(f.Workers, name, o.seed)
 			return err != nil || fails && strings.HasPrefix(name, "bound")
 		}), nil
 	}
 	names := strings.Split(o.rules, ",")
 	for i := range names {
 		names[i] = strings.TrimSpace(names[i])
-		if _, err := newRule(f.Workers, names[i], o.seed); err != nil {
+		if _, err := o.replicas.rules(f.Workers, names[i], o.seed); err != nil {
 			return nil, err
 		}
 	}

@@ -47,10 +47,16 @@ func (o *simulation) print(w io.Writer, points []point) error {
 			for i, r := range p.results {
 				rows[i] = r.Row
 			}
-			err := json.NewEncoder(w).Encode(struct {
+			out := struct {
 				Workload string         `json:"workload"`
+				Replicas int            `json:"replicas,omitempty"` // if there are several
+				Exchange string         `json:"exchange,omitempty"` // on or off
 				Rows     []simulate.Row `json:"rows"`
-			}{p.name, rows})
+			}{Workload: p.name, Rows: rows}
+			if o.replicas.count > 1 {
+				out.Replicas, out.Exchange = o.replicas.count, o.replicas.exchange.String()
+			}
+			err := json.NewEncoder(w).Encode(out)
 			if err != nil {
 				return fmt.Errorf("writing: %w", err)
 			}
@@ -68,6 +74,9 @@ func (o *simulation) table(w io.Writer, p point) error {
 	fmt.Fprintf(w, "Simulation of %s, seed %d", p.name, o.seed)
 	if o.repeat > 1 {
 		fmt.Fprintf(w, " to %d (means)", o.seed+uint64(o.repeat)-1)
+	}
+	if n := o.replicas.count; n > 1 {
+		fmt.Fprintf(w, ", %d routers, exchange %s", n, &o.replicas.exchange)
 	}
 	fmt.Fprintf(w, ": %d requests measured. lowest-ttft sees the engines' true state; bound is no router.\n\n", p.results[0].Requests)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight) //nolint:mnd // two spaces between columns

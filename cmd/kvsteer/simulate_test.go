@@ -116,6 +116,12 @@ func TestSimulateRefuses(t *testing.T) {
 		"role rules":  {[]string{"-rules", "bound", "-prefill-workers", "1"}, exitFailed, "bound knows no workers of separate roles"},
 		"failures":    {[]string{"-failures", "2"}, exitUsage, "-failures"},
 		"loss":        {[]string{"-event-loss", "NaN"}, exitUsage, "-event-loss"},
+		"replicas":    {[]string{"-rate", "1", "-replicas", "0"}, exitUsage, "-replicas 0: want 1 to 64"},
+		"too many":    {[]string{"-rate", "1", "-replicas", "65"}, exitUsage, "-replicas 65"},
+		"exchange":    {[]string{"-exchange", "maybe"}, exitUsage, "want on or off"},
+		"delay":       {[]string{"-exchange-delay", "-2ms"}, exitUsage, "exchange-delay"},
+		"lossy":       {[]string{"-exchange-loss", "1.5"}, exitUsage, "-exchange-loss 1.5: want a share"},
+		"replicated":  {[]string{"-rate", "1", "-replicas", "2", "-rules", "bound"}, exitFailed, "bound knows everything"},
 		"warmup":      {[]string{"-warmup", "-1s"}, exitUsage, "warmup"},
 	} {
 		code, _, errs := runCommand(t, c.args...)
@@ -223,4 +229,53 @@ func TestSimulateGrid(t *testing.T) {
 	require.True(t, strings.HasPrefix(lines[2], "| 4 | 0.4M | x0.5 | "), lines[2])
 	code, _, _ = runCommand(t, append(args, "-json")...)
 	require.Equal(t, exitFailed, code)
+}
+
+// Several routers: the rows are those of one, and what they are of is said beside.
+func TestSimulateReplicas(t *testing.T) {
+	args := []string{
+		"-workload", "multi-turn", "-rate", "4", "-duration", "20s", "-prefill-rate", "20000", "-block-size", "64", "-stale", "1s",
+	}
+	type answer struct {
+		Workload string           `json:"workload"`
+		Replicas int              `json:"replicas"`
+		Exchange string           `json:"exchange"`
+		Rows     []map[string]any `json:"rows"`
+	}
+	ask := func(more ...string) (got answer) {
+		code, out, errs := runCommand(t, append(append([]string{"-json"}, args...), more...)...)
+		require.Equal(t, exitOK, code, errs)
+		d := json.NewDecoder(strings.NewReader(out))
+		d.DisallowUnknownFields()
+		require.NoError(t, d.Decode(&got))
+		return got
+	}
+	one, again := ask("-rules", "kvsteer"), ask("-rules", "kvsteer", "-replicas", "1", "-exchange", "off", "-exchange-loss", "1")
+	require.Equal(t, one, again, "one router has nobody to tell")
+	require.Zero(t, one.Replicas)
+	require.Empty(t, one.Exchange)
+
+	on := ask("-replicas", "4", "-exchange-delay", "2ms", "-exchange-loss", "0.05", "-exchange", "on")
+	require.Equal(t, 4, on.Replicas)
+	require.Equal(t, "on", on.Exchange)
+	names := map[any]bool{}
+	for _, row := range on.Rows {
+		require.Len(t, row, len(one.Rows[0]))
+		names[row["router"]] = true
+	}
+	require.True(t, names["kvsteer"] && names["dynamo"] && names["round-robin"])
+	require.False(t, names["bound"] || names["lowest-ttft"], "they know everything")
+	require.Equal(t, on, ask("-replicas", "4", "-exchange-loss", "0.05"), "on and 2ms are what it is without")
+
+	off := ask("-rules", "kvsteer", "-replicas", "4", "-exchange", "off")
+	require.Equal(t, "off", off.Exchange)
+	require.NotEqual(t, on.Rows[len(on.Rows)-1], off.Rows[0])
+
+	code, out, errs := runCommand(t, append(args, "-rules", "kvsteer", "-replicas", "2")...)
+	require.Equal(t, exitOK, code, errs)
+	require.Contains(t, out, "seed 1, 2 routers, exchange on: ")
+	_, _, help := runCommand(t, "-h")
+	for _, flag := range []string{"-replicas many", "-exchange on or off", "-exchange-delay long", "-exchange-loss share", "(default 2ms)"} {
+		require.Contains(t, help, flag)
+	}
 }

@@ -69,8 +69,11 @@ type Place struct {
 	// token; PrefillTokens is what the former have to compute, PrefillPairs the
 	// attention work of that.
 	Prefilling, Decoding int
-	PrefillTokens        int
-	PrefillPairs         int64
+	// OwnPrefilling is how many of Prefilling this router has sent itself, where there
+	// are others that tell of theirs.
+	OwnPrefilling int
+	PrefillTokens int
+	PrefillPairs  int64
 	// PrefillFor is for how long the rank has been at the oldest of them, as far as
 	// we can tell: since it was sent to an idle rank, or since the one before it had
 	// its first token.
@@ -105,6 +108,10 @@ type Round struct {
 
 	// Relay, if not nil, is who could compute the prompt for candidates that follow.
 	Relay *Relay
+	// Peers is the other routers that choose among the same workers. Rush: somebody has
+	// just chosen, see [Rush].
+	Peers int
+	Rush  bool
 	// Waiting is the requests that wait in the router for a worker to be free.
 	Waiting int
 
@@ -119,6 +126,9 @@ type Round struct {
 	req  policy.Request // here, so that none has to be allocated
 	ways []way
 	home []bool
+	own  []int // of each candidate, Place.OwnPrefilling
+	// equals are the candidates that are near the best.
+	equals []int
 	// computes: the candidates are asked to compute a prompt that another answers.
 	computes bool
 	before   []before
@@ -130,6 +140,7 @@ type Round struct {
 func (r *Round) Reset() {
 	clear(r.Candidates)
 	clear(r.Features)
+	r.Peers, r.Rush, r.own = 0, false, r.own[:0]
 	r.Waiting, r.Relay, r.ways, r.computes = 0, nil, r.ways[:0], false
 	r.Candidates, r.Features = r.Candidates[:0], r.Features[:0]
 	r.Predictions, r.Indexed, r.home = r.Predictions[:0], r.Indexed[:0], r.home[:0]
@@ -159,7 +170,7 @@ func (r *Round) Add(q *Prompt, p *Place) {
 		c.CachedWorth = r.worth(indexed, &p.Hit)
 	}
 	r.Indexed = append(r.Indexed, indexed)
-	r.home = append(r.home, p.Home)
+	r.home, r.own = append(r.home, p.Home), append(r.own, p.OwnPrefilling)
 	r.computes = q.Prefill
 	r.before = append(r.before, before{
 		since: p.PrefillFor, requests: p.Prefilling, tokens: p.PromisedTokens, pairs: p.PromisedPairs, wanting: p.Wanting,
@@ -182,6 +193,7 @@ func (r *Round) Outside(c *policy.Candidate) {
 	r.Features = append(r.Features, Features{Model: c.Model, Worker: c.Name})
 	r.Predictions = append(r.Predictions, Prediction{TTFT: c.PredictedTTFT})
 	r.Indexed, r.home, r.before = append(r.Indexed, 0), append(r.home, false), append(r.before, before{})
+	r.own = append(r.own, 0)
 }
 
 // worth is what cached tokens are worth of the time to compute them: loading those
@@ -253,6 +265,9 @@ func (r *Round) Predict(p Predictor) {
 		if c := &r.Candidates[i]; r.home[i] {
 			c.Affinity = max(c.Objective()/loyalty, 0)
 		}
+	}
+	if r.Peers > 0 {
+		r.level()
 	}
 }
 

@@ -90,7 +90,8 @@ func (j *judge) fill(r *steer.Round, list []kvsteer.DecisionCandidate, d *kvstee
 // it had to leave as they were.
 func (j *judge) predict(d *kvsteer.Decision) (kept int) {
 	for i := range j.round.Candidates {
-		j.round.Candidates[i].Affinity = 0 // a share of the objective, which it would count in
+		// Shares of the objective, which would count in.
+		j.round.Candidates[i].Affinity, j.round.Candidates[i].Near = 0, 0
 	}
 	j.round.Predict(j)
 	for i := range d.Candidates {

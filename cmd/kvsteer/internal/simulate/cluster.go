@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/kvsteer/kvsteer/internal/sim"
@@ -34,6 +33,10 @@ type Config struct {
 	// has computed them, whatever else is on its way. 0 takes no time. Rules know it.
 	TransferRate float64
 	Faults       Faults
+	// Exchange is between the routers, where there are several.
+	Exchange Exchange
+	// InTurn has calls come to the routers in turn. Else they come to any at random.
+	InTurn bool
 	// Rate is the calls a second, Poisson; Concurrency is the users of a closed
 	// loop. Exactly one is set unless the workload is a trace; then Speed is by how
 	// much it runs faster, 0 meaning 1.
@@ -59,6 +62,8 @@ const (
 	streamRule
 	streamFailures
 	streamDecode
+	streamSpread
+	streamLosses
 )
 
 func stream(seed uint64, which uint64) *rand.Rand {
@@ -73,8 +78,8 @@ type worker struct {
 	down   bool
 	step   *sim.Step // nil between steps
 	ends   time.Duration
-	events []notice // of the step
-	legs   []*Leg   // that the engine has
+	events [][]notice // of the step, for each router
+	legs   []*Leg     // that the engine has
 	// prefilling are those without a first token, context is the tokens of those with
 	// one.
 	prefilling []*Leg
@@ -85,27 +90,19 @@ type worker struct {
 type cluster struct {
 	cfg      Config
 	workload *Workload
-	rule     Rule
-	binder   Binder
+	routers  []*router
 	pool     *pool // of the bound
-	observer Observer
-	booker   Booker
 	now      time.Duration
 	agenda   agenda
 	workers  []worker
-	views    []View // of all workers
-	some     []View // of those that a call may go to
-	index    *kvcache.Index
-	owners   []kvcache.Owner
-	hits     []kvcache.Hit
-	state    State
-	waiting  []*Job
 	arrivals *rand.Rand
 	faults   *rand.Rand
 	failures *rand.Rand
+	spread   *rand.Rand // of calls over routers
+	losses   *rand.Rand // of messages between them
+	turns    int        // of routers
 	closing  bool
-	live     int           // calls that have not ended
-	reported time.Duration // when engines last reported
+	live     int // calls that have not ended
 	out      recorder
 
 	hashes []kvcache.EngineHash
@@ -118,9 +115,10 @@ var epoch = time.Unix(1e9, 0)
 // indexBytes is enough for the greatest fleets that one would simulate.
 const indexBytes = 4 << 30
 
-// Run simulates a workload under a rule.
-func Run(ctx context.Context, cfg Config, w *Workload, rule Rule) (*Result, error) {
-	c, err := newCluster(cfg, w, rule)
+// Run simulates a workload under a rule; under several of them, of one kind, each is
+// a router of its own, and a call comes to any of them at random.
+func Run(ctx context.Context, cfg Config, w *Workload, rule Rule, more ...Rule) (*Result, error) {
+	c, err := newCluster(cfg, w, rule, more...)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +159,7 @@ func (c *cluster) run(ctx context.Context) error {
 	return nil
 }
 
-func newCluster(cfg Config, w *Workload, rule Rule) (*cluster, error) {
+func newCluster(cfg Config, w *Workload, rule Rule, more ...Rule) (*cluster, error) {
 	specs, err := expand(cfg.Workers)
 	if err != nil {
 		return nil, err
@@ -178,19 +176,15 @@ func newCluster(cfg Config, w *Workload, rule Rule) (*cluster, error) {
 	if !w.Trace && cfg.Rate == 0 && cfg.Concurrency == 0 {
 		return nil, errors.New("the workload has no times of its own: a rate or a concurrency is needed, for example -rate 4 or -concurrency 16")
 	}
-	if err := fits(cfg, rule); err != nil {
+	rules := append([]Rule{rule}, more...)
+	if err := fits(cfg, rules); err != nil {
 		return nil, err
 	}
 	c := &cluster{
-		cfg: cfg, workload: w, rule: rule,
+		cfg: cfg, workload: w,
 		arrivals: stream(cfg.Seed, streamArrival), faults: stream(cfg.Seed, streamFaults), failures: stream(cfg.Seed, streamFailures),
+		spread: stream(cfg.Seed, streamSpread), losses: stream(cfg.Seed, streamLosses),
 	}
-	c.index = kvcache.NewIndex(kvcache.Options{
-		MaxBytes: indexBytes, Now: func() time.Time { return epoch.Add(c.now) },
-	})
-	c.binder, _ = rule.(Binder)
-	c.observer, _ = rule.(Observer)
-	c.booker, _ = rule.(Booker)
 	_, pooled := rule.(*Bound)
 	blocks := 0
 	for i := range specs {
@@ -199,28 +193,22 @@ func newCluster(cfg Config, w *Workload, rule Rule) (*cluster, error) {
 		if err != nil {
 			return nil, err
 		}
-		name := "worker-" + strconv.Itoa(i)
-		owner := c.index.Join(name)
-		c.index.SetTrust(owner, kvcache.Exact)
 		c.workers = append(c.workers, worker{spec: s, engine: e})
-		c.owners = append(c.owners, owner)
 		blocks += e.Config().Blocks
-		c.views = append(c.views, View{
-			index: i, Name: name, Class: s.Class, Role: s.Role, Owner: owner, BlockSize: s.BlockSize, CapacityBlocks: e.Config().Blocks,
-			Live: map[uint64]int{}, Up: true,
-		})
 	}
 	if pooled {
 		c.pool = newPool(blocks)
 	}
-	c.hits = make([]kvcache.Hit, len(specs))
-	c.state.Index, c.state.TransferRate, c.state.Workers, c.state.cluster = c.index, cfg.TransferRate, c.views, c
+	for n, rule := range rules {
+		c.routers = append(c.routers, newRouter(c, n, rule))
+	}
 	c.out.window(cfg.Warmup, cfg.Duration-cfg.Cooldown, cfg.Duration > 0)
 	return c, nil
 }
 
 // fits reports rules that know nothing of what the fleet is like.
-func fits(cfg Config, rule Rule) error {
+func fits(cfg Config, rules []Rule) error {
+	rule := rules[0]
 	_, relays := rule.(Relayer)
 	_, pooled := rule.(*Bound)
 	truth, is := rule.(interface{ truth() bool })
@@ -229,6 +217,8 @@ func fits(cfg Config, rule Rule) error {
 		return errors.New("the rule knows no workers of separate roles")
 	case fails && pooled:
 		return errors.New("the bound is of workers that don't fail")
+	case len(rules) > 1 && !Replicates(rule):
+		return errors.New("the rule can't be that of several routers: it knows everything")
 	default:
 		return nil
 	}
@@ -244,8 +234,14 @@ func (c *cluster) start() {
 			}
 		}
 	}
-	if c.cfg.Faults.Stale > 0 {
-		c.agenda.plan(event{at: c.cfg.Faults.Stale, kind: report})
+	for n, r := range c.routers { // not all at a time
+		part := func(d time.Duration) time.Duration { return d * time.Duration(n+1) / time.Duration(len(c.routers)) }
+		if stale := c.cfg.Faults.Stale; stale > 0 {
+			c.agenda.plan(event{at: part(stale), kind: report, router: r})
+		}
+		if r.table != nil {
+			c.agenda.plan(event{at: part(beat), kind: beats, router: r})
+		}
 	}
 	switch {
 	case c.cfg.Concurrency > 0:
@@ -304,15 +300,27 @@ func (c *cluster) happen(e *event) error {
 		}
 	case publish:
 		if e.life == c.workers[e.worker].life {
-			c.apply(c.views[e.worker].Owner, e.batch)
+			e.router.apply(e.worker, e.batch)
 		}
 	case report:
 		for i := range c.workers {
-			c.scrape(i)
+			e.router.scrape(i)
 		}
-		if c.live > 0 || !c.closing && len(c.agenda.events) > 0 {
-			c.agenda.plan(event{at: c.now + c.cfg.Faults.Stale, kind: report})
+		if c.goesOn() {
+			c.agenda.plan(event{at: c.now + c.cfg.Faults.Stale, kind: report, router: e.router})
 		}
+	case held:
+		return c.place(e.job)
+	case tell:
+		e.router.publish(false)
+	case beats:
+		e.router.beats()
+		if c.goesOn() {
+			c.agenda.plan(event{at: c.now + beat, kind: beats, router: e.router})
+		}
+	case hear:
+		e.router.hear(e.message)
+		return e.router.bind()
 	case fetched:
 		return c.arrived(e.leg, e.by)
 	case expire:
@@ -324,7 +332,11 @@ func (c *cluster) happen(e *event) error {
 	case user:
 		c.user()
 	case wake:
-		return c.bind()
+		return e.router.bind()
 	}
 	return nil
 }
+
+// goesOn reports whether there are calls, or going to be. What recurs by itself is not
+// to keep the simulation from ending.
+func (c *cluster) goesOn() bool { return c.live > 0 || !c.closing && c.agenda.due > 0 }

@@ -3,6 +3,8 @@ package simulate
 import (
 	"container/heap"
 	"time"
+
+	"github.com/kvsteer/kvsteer/replica"
 )
 
 // kind says what happens at an instant.
@@ -19,7 +21,14 @@ const (
 	restart             // and comes back
 	user                // a user of the closed loop begins anew
 	wake                // the rule wants to look at those that wait
+	held                // a call's turn has come
+	tell                // a router tells others what has changed
+	beats               // and everything
+	hear                // what one told arrives at another
 )
+
+// recurs reports whether events of a kind go on by themselves, or follow from those.
+func (k kind) recurs() bool { return k == report || k >= tell }
 
 // event is something to come. Events of one instant happen in the order in which
 // they were planned.
@@ -34,16 +43,23 @@ type event struct {
 	leg    *Leg // that has fetched
 	by     *Leg // whose KV it is
 	batch  []notice
+
+	router  *router
+	message *replica.Message
 }
 
 type agenda struct {
 	events []event
 	order  uint64
+	due    int // of them, those that don't recur
 }
 
 func (a *agenda) plan(e event) {
 	a.order++
 	e.order = a.order
+	if !e.kind.recurs() {
+		a.due++
+	}
 	heap.Push((*byTime)(&a.events), e)
 }
 
@@ -52,6 +68,9 @@ func (a *agenda) next() (event, bool) {
 		return event{}, false
 	}
 	e, ok := heap.Pop((*byTime)(&a.events)).(event)
+	if !e.kind.recurs() {
+		a.due--
+	}
 	return e, ok
 }
 

@@ -2,8 +2,6 @@ package simulate
 
 import (
 	"slices"
-
-	"github.com/kvsteer/kvsteer/kvcache"
 )
 
 // maxAttempts is how many workers the router tries ([kvsteer.DefaultMaxAttempts]).
@@ -13,7 +11,7 @@ const maxAttempts = 3
 // tells the router that the worker is down.
 func (c *cluster) refused(l *Leg) bool {
 	if c.workers[l.worker].down {
-		c.views[l.worker].Up = false
+		l.job.via.views[l.worker].Up = false
 		return true
 	}
 	return c.cfg.Faults.Failures > 0 && c.failures.Float64() < c.cfg.Faults.Failures
@@ -54,9 +52,9 @@ func (c *cluster) crash(i int) error {
 	}
 	legs := w.legs
 	*w = worker{spec: w.spec, engine: engine, life: w.life + 1, down: true}
-	v := &c.views[i]
-	v.InFlight, v.Prefilling, v.Decoding, v.PrefillTokens, v.PrefillPairs, v.Tails = 0, 0, 0, 0, 0, 0
-	clear(v.Live)
+	for _, r := range c.routers {
+		r.crashed(i)
+	}
 	for _, l := range legs {
 		if err := c.failed(l); err != nil {
 			return err
@@ -65,25 +63,26 @@ func (c *cluster) crash(i int) error {
 	return nil
 }
 
-// restart brings a worker back as a new instance, of which the router knows at once.
+// restart brings a worker back as a new instance, of which routers know at once.
 func (c *cluster) restart(i int) error {
 	c.workers[i].down = false
-	v := &c.views[i]
-	c.index.Leave(v.Owner)
-	v.Owner = c.index.Join(v.Name)
-	c.owners[i] = v.Owner
-	c.index.SetTrust(v.Owner, kvcache.Exact)
-	v.Up = true
-	if c.binder != nil {
-		return c.bind()
+	for _, r := range c.routers {
+		r.restarted(i)
+	}
+	for _, r := range c.routers {
+		if err := r.bind(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // abandon ends the calls that wait for workers which never come back.
 func (c *cluster) abandon() {
-	for _, j := range c.waiting {
-		c.lose(j)
+	for _, r := range c.routers {
+		for _, j := range r.waiting {
+			c.lose(j)
+		}
+		r.waiting = nil
 	}
-	c.waiting = nil
 }

@@ -39,7 +39,7 @@ func TestCrash(t *testing.T) {
 	require.Equal(t, uint64(1), c.workers[0].engine.Stats().Finished, "the last; nothing is left of before")
 	require.Zero(t, c.workers[0].engine.Stats().HitTokens)
 	require.Equal(t, uint64(3), c.workers[1].engine.Stats().Finished)
-	require.True(t, c.views[0].Up)
+	require.True(t, c.routers[0].views[0].Up)
 }
 
 // The router learns of a crash by the next connection that is refused.
@@ -121,7 +121,7 @@ func TestFailuresOfEitherLeg(t *testing.T) {
 				require.Len(t, r.out.samples, 1)
 				require.Equal(t, c.relayed, r.out.samples[0].relayed)
 			}
-			for i := range r.views {
+			for i := range r.routers[0].views {
 				require.Equal(t, i == c.worker, r.workers[i].down)
 			}
 		})

@@ -14,29 +14,35 @@ func (c *cluster) admit(j *Job) error {
 	j.Arrived = c.now
 	c.out.arrived(c.now)
 	c.live++
-	full := j.prompt(c.views[0].BlockSize)
+	j.via = c.entrance()
+	full := j.prompt(c.workers[0].spec.BlockSize)
 	c.tokens = tokensOf(c.tokens[:0], full)
 	j.keys = kvcache.Hasher{BlockSize: indexBlock}.Keys(make([]kvcache.Key, 0, len(full)), c.tokens, kvcache.Scope{}, nil)
+	if t, ok := j.via.rule.(interface{ turns() time.Duration }); ok && t.turns() > 0 && j.via.number > 0 {
+		c.agenda.plan(event{at: c.now + time.Duration(j.via.number)*t.turns(), kind: held, job: j})
+		return nil
+	}
 	return c.place(j)
 }
 
 // place begins an attempt. Second attempts don't wait in the router.
 func (c *cluster) place(j *Job) error {
 	j.attempt++
-	if c.binder != nil && j.attempt == 1 {
-		if !slices.ContainsFunc(c.views, func(v View) bool { return v.Up && v.answers() }) {
+	r := j.via
+	if r.binder != nil && j.attempt == 1 {
+		if !slices.ContainsFunc(r.views, func(v View) bool { return v.Up && v.answers() }) {
 			c.lose(j)
 			return nil
 		}
-		c.waiting = append(c.waiting, j)
-		return c.bind()
+		r.waiting = append(r.waiting, j)
+		return r.bind()
 	}
-	s := c.look(j)
+	s := r.look(j)
 	if !slices.ContainsFunc(s.Workers, func(v View) bool { return v.answers() }) {
 		c.lose(j)
 		return nil
 	}
-	i := c.rule.Pick(s)
+	i := r.rule.Pick(s)
 	if i < 0 || i >= len(s.Workers) {
 		return fmt.Errorf("the rule chose worker %d of %d", i, len(s.Workers))
 	}
@@ -44,20 +50,22 @@ func (c *cluster) place(j *Job) error {
 }
 
 // bind places waiting calls for as long as the rule wants to.
-func (c *cluster) bind() error {
-	for len(c.waiting) > 0 {
-		c.state.Now, c.state.Workers, c.state.Attempt = c.now, c.views, 1
-		i, w := c.binder.Bind(&c.state, c.waiting)
+func (r *router) bind() error {
+	r.changed = false
+	c := r.cluster
+	for r.binder != nil && len(r.waiting) > 0 {
+		r.state.Now, r.state.Workers, r.state.Attempt = c.now, r.views, 1
+		i, w := r.binder.Bind(&r.state, r.waiting)
 		if i < 0 {
 			return nil
 		}
 		if w < 0 || w >= len(c.workers) {
 			return fmt.Errorf("the rule chose worker %d of %d", w, len(c.workers))
 		}
-		j := c.waiting[i]
-		c.waiting = slices.Delete(c.waiting, i, i+1)
+		j := r.waiting[i]
+		r.waiting = slices.Delete(r.waiting, i, i+1)
 		if c.pool == nil {
-			c.look(j)
+			r.look(j)
 		}
 		if err := c.send(j, w); err != nil {
 			return err
@@ -72,27 +80,28 @@ func (c *cluster) send(j *Job, i int) error {
 	j.began = c.now
 	j.Leg = &Leg{job: j, worker: i, sent: c.now}
 	j.req = sim.Request{Prompt: j.Call.Prompt, Output: j.Call.Output, Hashes: j.Call.Blocks, Tag: j.Leg}
-	v := &c.views[i]
+	r := j.via
+	v := &r.views[i]
 	if c.pool != nil {
 		hits := c.pool.use(j.prompt(v.BlockSize))
 		v.CachedTokens = kvcache.CachedTokens(hits, v.BlockSize, j.Call.Prompt, false)
 		j.req.Hashes, j.req.Remote = nil, v.CachedTokens
 	}
 	by := -1
-	if r, ok := c.rule.(Relayer); ok {
-		by = r.Relay()
+	if relays, ok := r.rule.(Relayer); ok {
+		by = relays.Relay()
 	}
 	if by < 0 {
 		j.by = nil
-		c.book(j.Leg, v.CachedTokens)
+		r.book(j.Leg, v.CachedTokens)
 	} else {
 		c.relay(j, by)
 	}
 	if c.pool == nil {
 		c.expect(j)
 	}
-	if c.booker != nil {
-		c.booker.Booked(j)
+	if r.booker != nil {
+		r.booker.Booked(j)
 	}
 	return c.submit(j.computes())
 }
@@ -122,7 +131,7 @@ func (c *cluster) kick(i int) error {
 	}
 	s := w.engine.Step()
 	c.fetch(s.Fetches)
-	batch := c.notices(w.engine.TakeEvents())
+	batch := c.batches(w.engine.TakeEvents())
 	if s.Scheduled == 0 { // until the KV of others has come, or gone
 		if w.engine.Fetching()+w.engine.Kept() == 0 {
 			return fmt.Errorf("worker %d is stuck: its requests don't fit its cache", i)
@@ -135,16 +144,19 @@ func (c *cluster) kick(i int) error {
 	return nil
 }
 
-// publish sends the events of a worker to the router.
-func (c *cluster) publish(i int, batch []notice) {
-	if len(batch) == 0 {
-		return
+// publish sends the events of a worker to the routers: to each a batch of its own, as
+// each loses others.
+func (c *cluster) publish(i int, batches [][]notice) {
+	for n, batch := range batches {
+		if len(batch) == 0 {
+			continue
+		}
+		if d := c.cfg.Faults.EventDelay; d > 0 {
+			c.agenda.plan(event{at: c.now + d, kind: publish, worker: i, life: c.workers[i].life, router: c.routers[n], batch: batch})
+			continue
+		}
+		c.routers[n].apply(i, batch)
 	}
-	if d := c.cfg.Faults.EventDelay; d > 0 {
-		c.agenda.plan(event{at: c.now + d, kind: publish, worker: i, life: c.workers[i].life, batch: batch})
-		return
-	}
-	c.apply(c.views[i].Owner, batch)
 }
 
 // stepDone gives out what a step produced and begins the next.
@@ -152,7 +164,6 @@ func (c *cluster) stepDone(i int) error {
 	w := &c.workers[i]
 	outputs := w.step.Outputs // until the next step
 	c.publish(i, w.events)
-	changed := false
 	for n := range outputs {
 		o := &outputs[n]
 		l, ok := o.Request.Tag.(*Leg)
@@ -163,7 +174,7 @@ func (c *cluster) stepDone(i int) error {
 			w.legs = slices.DeleteFunc(w.legs, func(other *Leg) bool { return other == l })
 		}
 		if l == l.job.by {
-			changed = true
+			l.job.via.changed = true
 			if err := c.handOver(l.job); err != nil {
 				return err
 			}
@@ -173,7 +184,7 @@ func (c *cluster) stepDone(i int) error {
 			continue // given up
 		}
 		if c.token(l.job, o.Index) {
-			changed = true
+			l.job.via.changed = true
 			if err := c.unneeded(l.job); err != nil {
 				return err
 			}
@@ -185,9 +196,11 @@ func (c *cluster) stepDone(i int) error {
 	w.step = nil
 	// The engine comes before the router's queue: a rule that waits for room must
 	// see what the next step has taken in.
-	if c.binder != nil && (changed || c.pool != nil) {
-		if err := c.bind(); err != nil {
-			return err
+	for _, r := range c.routers {
+		if r.changed || c.pool != nil {
+			if err := r.bind(); err != nil {
+				return err
+			}
 		}
 	}
 	return c.kick(i)
@@ -203,8 +216,8 @@ func (c *cluster) token(j *Job, index int) bool {
 	}
 	j.first = c.now
 	c.firstToken(j.Leg)
-	if c.observer != nil {
-		c.observer.FirstToken(j, c.now-j.sent)
+	if r := j.via; r.observer != nil {
+		r.observer.FirstToken(j, c.now-j.sent)
 	}
 	return true
 }
@@ -214,12 +227,12 @@ func (c *cluster) finish(j *Job) {
 	c.live--
 	c.out.finished(j, c.now)
 	if c.pool != nil {
-		made := (j.Call.Prompt + j.Call.Output - 1) / c.views[j.worker].BlockSize
+		made := (j.Call.Prompt + j.Call.Output - 1) / c.workers[j.worker].spec.BlockSize
 		c.pool.use(j.Call.Blocks[:min(made, len(j.Call.Blocks))])
 	}
-	if a, ok := c.rule.(Auditor); ok {
-		c.state.Now = c.now
-		a.Done(&c.state, j, max(j.req.CachedTokens(), 0))
+	if a, ok := j.via.rule.(Auditor); ok {
+		j.via.state.Now = c.now
+		a.Done(&j.via.state, j, max(j.req.CachedTokens(), 0))
 	}
 	switch {
 	case len(j.rest) > 0 && !c.over(c.now):
@@ -236,7 +249,7 @@ func (c *cluster) finish(j *Job) {
 func (c *cluster) lose(j *Job) {
 	c.live--
 	c.out.lost(j)
-	if l, ok := c.rule.(Loser); ok {
+	if l, ok := j.via.rule.(Loser); ok {
 		l.Lost(j)
 	}
 	if j.closed {

@@ -17,6 +17,7 @@ type Job struct {
 	// Arrived is when the call came.
 	Arrived time.Duration
 
+	via     *router // that it came to
 	rest    []*Call // the session's later calls
 	turn    int     // how many came before
 	closed  bool    // a user of the closed loop waits for it
@@ -69,29 +70,6 @@ func (j *Job) prompt(blockSize int) []uint64 {
 	return j.Call.Blocks[:min(j.Call.Prompt/blockSize, len(j.Call.Blocks))]
 }
 
-// book makes a leg visible to whoever looks next.
-func (c *cluster) book(l *Leg, cached int) {
-	v := &c.views[l.worker]
-	j := l.job
-	l.phase, l.booked = prefilling, c.workers[l.worker].life
-	l.cached = cached
-	l.work = j.Call.Prompt - cached
-	l.pairs = pairs(l.work, l.cached)
-	if v.Prefilling == 0 {
-		v.PrefillSince = c.now
-	}
-	v.InFlight++
-	v.Prefilling++
-	v.PrefillTokens += l.work
-	v.PrefillPairs += l.pairs
-	for _, b := range j.prompt(v.BlockSize) {
-		v.Live[b]++
-	}
-	if j.Call.Prompt%v.BlockSize != 0 {
-		v.Tails++
-	}
-}
-
 // bookTTL is the router's, but for as long as the first token is expected to take
 // it must not end.
 const (
@@ -101,34 +79,32 @@ const (
 
 // expect books the blocks where the prompt is computed.
 func (c *cluster) expect(j *Job) {
-	v := &c.views[j.computes().worker]
+	r, at := j.via, j.computes().worker
+	v := &r.views[at]
 	ttl := bookTTL
 	if v.PrefillTokens <= v.CapacityBlocks*v.BlockSize { // else it is going to be evicted before
-		ttl = max(ttl, lateFactor*c.expects(j.worker))
+		ttl = max(ttl, lateFactor*r.expects(j.worker))
 	}
-	c.index.Book(v.Owner, j.keys, ttl)
+	r.index.Book(v.Owner, j.keys, ttl)
+	r.tellOf(at, j.keys, ttl)
 }
 
 // expects is when the call's first token is expected: by the rule, or by who knows.
-func (c *cluster) expects(i int) time.Duration {
-	if p, ok := c.rule.(interface{ expects() time.Duration }); ok {
+func (r *router) expects(i int) time.Duration {
+	if p, ok := r.rule.(interface{ expects() time.Duration }); ok {
 		return p.expects()
 	}
-	return trueTTFT(&c.state, &c.views[i])
+	return trueTTFT(&r.state, &r.views[i])
 }
 
 // firstToken tells the router of a leg's first token.
 func (c *cluster) firstToken(l *Leg) {
 	l.phase = decoding
-	w, v := &c.workers[l.worker], &c.views[l.worker]
+	w := &c.workers[l.worker]
 	if l.booked != w.life {
 		return // on an instance that is gone
 	}
-	v.PrefillSince = c.now
-	v.Prefilling--
-	v.Decoding++
-	v.PrefillTokens -= l.work
-	v.PrefillPairs -= l.pairs
+	l.job.via.began(l)
 	w.prefilling = slices.DeleteFunc(w.prefilling, func(o *Leg) bool { return o == l })
 	w.context += l.job.Call.Prompt
 }
@@ -141,24 +117,11 @@ func (c *cluster) end(l *Leg) {
 	if was == fresh || was == ended || l.booked != w.life {
 		return // never booked, or on an instance that is gone
 	}
-	v := &c.views[l.worker]
-	v.InFlight--
+	l.job.via.forget(l, was)
 	if was == prefilling {
-		v.Prefilling--
-		v.PrefillTokens -= l.work
-		v.PrefillPairs -= l.pairs
 		w.prefilling = slices.DeleteFunc(w.prefilling, func(o *Leg) bool { return o == l })
 	} else {
-		v.Decoding--
 		w.context -= l.job.Call.Prompt
-	}
-	for _, b := range l.job.prompt(v.BlockSize) {
-		if v.Live[b]--; v.Live[b] == 0 {
-			delete(v.Live, b)
-		}
-	}
-	if l.job.Call.Prompt%v.BlockSize != 0 {
-		v.Tails--
 	}
 }
 

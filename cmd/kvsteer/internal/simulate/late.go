@@ -147,7 +147,7 @@ func (l *Late) join(s *State, j *Job) int {
 // choose evaluates a call, keeps in w what it came to, and returns the worker that
 // would answer; -1 if there is none. What counts is who computes the prompt.
 func (l *Late) choose(s *State, j *Job, w *waiter) int {
-	s.cluster.look(j)
+	s.router.look(j)
 	if l.wanting == nil {
 		l.wanting = make([]int, s.fleet())
 	}

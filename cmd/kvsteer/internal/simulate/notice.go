@@ -27,6 +27,19 @@ type notice struct {
 	rooted  bool
 }
 
+// batches are what each router hears of what the engine recorded.
+func (c *cluster) batches(events []sim.Event) [][]notice {
+	out := make([][]notice, len(c.routers))
+	for n := range out {
+		if n > 0 && c.cfg.Faults.EventLoss == 0 {
+			out[n] = out[0] // nobody changes it
+			continue
+		}
+		out[n] = c.notices(events)
+	}
+	return out
+}
+
 // notices copies what the engine recorded, less what gets lost.
 func (c *cluster) notices(events []sim.Event) []notice {
 	var out []notice
@@ -47,8 +60,9 @@ func (c *cluster) notices(events []sim.Event) []notice {
 	return out
 }
 
-// apply gives notices to the index.
-func (c *cluster) apply(owner kvcache.Owner, batch []notice) {
+// apply gives notices of a worker to the index.
+func (r *router) apply(worker int, batch []notice) {
+	c, owner := r.cluster, r.owners[worker]
 	for i := range batch {
 		n := &batch[i]
 		c.hashes = c.hashes[:0]
@@ -61,6 +75,6 @@ func (c *cluster) apply(owner kvcache.Owner, batch []notice) {
 			e.Kind, e.Tokens, e.BlockSize = kvcache.Stored, c.tokens, indexBlock
 			e.Parent, e.HasParent = kvcache.EngineHash(n.parent), !n.rooted
 		}
-		c.index.Apply(owner, &e)
+		r.index.Apply(owner, &e)
 	}
 }

@@ -78,7 +78,7 @@ func TestBookings(t *testing.T) {
 	call := &Call{Prompt: 1000, Output: 2, Blocks: extend(nil, 64, 1000, kindUnique, 1)}
 	j := &Job{Call: call}
 	require.NoError(t, c.admit(j))
-	v := &c.views[0]
+	v := &c.routers[0].views[0]
 	require.Equal(t, 1, v.InFlight)
 	require.Equal(t, 1, v.Prefilling)
 	require.Equal(t, 1000, v.PrefillTokens)
@@ -89,7 +89,7 @@ func TestBookings(t *testing.T) {
 	// A sibling finds the booked blocks: 15 of 64 tokens.
 	sibling := &Job{Call: &Call{Prompt: 1000, Output: 2, Blocks: call.Blocks}}
 	sibling.keys = j.keys
-	s := c.look(sibling)
+	s := c.routers[0].look(sibling)
 	require.Equal(t, 960, s.Workers[0].CachedTokens)
 	require.Zero(t, s.Workers[1].CachedTokens)
 

@@ -31,12 +31,13 @@ const lease = 30 * time.Second
 
 // relay books both legs of a call whose prompt is computed by another worker.
 func (c *cluster) relay(j *Job, by int) {
-	v := &c.views[j.worker]
+	r := j.via
+	v := &r.views[j.worker]
 	ready := kvcache.CachedTokens(j.Call.Prompt, v.BlockSize, j.Call.Prompt, false)
-	c.book(j.Leg, max(ready, v.CachedTokens))
+	r.book(j.Leg, max(ready, v.CachedTokens))
 	j.by = &Leg{job: j, worker: by, sent: c.now}
-	p := &c.views[by]
-	c.book(j.by, p.CachedTokens)
+	p := &r.views[by]
+	r.book(j.by, p.CachedTokens)
 	j.by.req = sim.Request{Prompt: j.Call.Prompt, Output: 1, Hashes: j.prompt(p.BlockSize), Keep: true, Tag: j.by}
 	// What comes is whole blocks.
 	j.req.Remote, j.req.Fetch = j.Call.Prompt/v.BlockSize*v.BlockSize, true
@@ -47,9 +48,9 @@ func (c *cluster) handOver(j *Job) error {
 	l := j.by
 	c.firstToken(l) // the next in line has begun
 	c.end(l)
-	if h, ok := c.rule.(HandOver); ok {
-		c.state.Now = c.now
-		h.Handed(&c.state, j, c.now-l.sent, max(l.req.CachedTokens(), 0))
+	if h, ok := j.via.rule.(HandOver); ok {
+		j.via.state.Now = c.now
+		h.Handed(&j.via.state, j, c.now-l.sent, max(l.req.CachedTokens(), 0))
 	}
 	j.sent = c.now
 	return c.submit(j.Leg)

@@ -37,10 +37,10 @@ func run(t *testing.T, cfg Config, w *Workload, r Rule) *cluster {
 func settled(t *testing.T, c *cluster) {
 	t.Helper()
 	require.Zero(t, c.live)
-	require.Empty(t, c.waiting)
+	require.Empty(t, c.routers[0].waiting)
 	require.Equal(t, c.out.calls, len(c.out.samples)+c.out.failed)
 	for i := range c.workers {
-		w, v := &c.workers[i], &c.views[i]
+		w, v := &c.workers[i], &c.routers[0].views[i]
 		require.True(t, w.engine.Idle())
 		require.Zero(t, w.engine.UsedBlocks()+w.engine.Kept()+w.engine.Fetching(), "worker %d", i)
 		require.Zero(t, v.InFlight+v.Prefilling+v.Decoding+v.PrefillTokens+v.Tails, "worker %d", i)
@@ -99,7 +99,7 @@ func TestIndexAgreesWithBothLegs(t *testing.T) {
 	c.now += 2 * bookTTL
 	for i := range c.workers {
 		require.Positive(t, c.workers[i].engine.CachedBlocks())
-		require.Equal(t, c.workers[i].engine.CachedBlocks(), c.index.OwnerStats(c.owners[i]).Pairs, "worker %d", i)
+		require.Equal(t, c.workers[i].engine.CachedBlocks(), c.routers[0].index.OwnerStats(c.routers[0].owners[i]).Pairs, "worker %d", i)
 	}
 }
 
@@ -197,8 +197,8 @@ func TestCreditGoesToWhoComputes(t *testing.T) {
 	r = NewSteer(1)
 	r.Predictor = pace{}
 	c = serve(t, split(), &busy{Steer: r}, calls...)
-	for i := range c.views {
-		require.Equal(t, kvcache.Exact, c.index.Trust(c.views[i].Owner), "worker %d", i)
+	for i := range c.routers[0].views {
+		require.Equal(t, kvcache.Exact, c.routers[0].index.Trust(c.routers[0].views[i].Owner), "worker %d", i)
 	}
 }
 

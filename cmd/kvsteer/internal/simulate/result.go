@@ -202,12 +202,29 @@ func (r *recorder) result(c *cluster) *Result {
 		}
 		out.Hits = append(out.Hits, rate)
 	}
-	if p, ok := c.rule.(interface {
-		predictions() (median, covered float64)
-	}); ok {
-		out.PredictionError, out.Covered = p.predictions()
-	}
+	out.PredictionError, out.Covered = c.predictions()
 	return out
+}
+
+// predictions returns the median error of predicted times as a share of the actual ones,
+// and the share of those within the 90th percentile, of all routers; 0 if too few were
+// made.
+func (c *cluster) predictions() (median, covered float64) {
+	var errors []float64
+	within := 0
+	for _, r := range c.routers {
+		if p, ok := r.rule.(interface {
+			predictions() (errors []float64, covered int)
+		}); ok {
+			e, n := p.predictions()
+			errors, within = append(errors, e...), within+n
+		}
+	}
+	if len(errors) == 0 {
+		return 0, 0
+	}
+	slices.Sort(errors)
+	return Quantile(errors, 0.5), float64(within) / float64(len(errors))
 }
 
 // Quantile of ascending values, by linear interpolation; 0 if there are none.

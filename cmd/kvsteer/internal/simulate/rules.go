@@ -17,6 +17,23 @@ func RuleNames() []string { return append([]string(nil), ruleNames[:]...) }
 // moreRules are those that tables have only when asked for.
 var moreRules = [...]string{"bound-fifo", "kvsteer-queue", "kvsteer:NAME=VALUE+..."}
 
+// Replicates reports whether a rule can be that of several routers: others see what no
+// router sees, or are none.
+func Replicates(r Rule) bool {
+	switch r := r.(type) {
+	case *Bound, *LowestTTFT:
+		return false
+	case *Steer:
+		return !r.Truth
+	case *Late:
+		return !r.Truth
+	case *Together:
+		return !r.Truth
+	default:
+		return true
+	}
+}
+
 // NewRule makes a rule by its name.
 func NewRule(name string, seed uint64) (Rule, error) { return newRule(name, seed, streamRule) }
 

@@ -132,10 +132,10 @@ func TestConservation(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, c.run(context.Background()))
 				require.Zero(t, c.live)
-				require.Empty(t, c.waiting)
+				require.Empty(t, c.routers[0].waiting)
 				finished := 0
 				for i := range c.workers {
-					e, v := c.workers[i].engine, c.views[i]
+					e, v := c.workers[i].engine, c.routers[0].views[i]
 					require.True(t, e.Idle())
 					require.Zero(t, e.UsedBlocks())
 					require.Zero(t, v.InFlight+v.Prefilling+v.Decoding+v.PrefillTokens+v.Tails, "%s, %s", name, kind)
@@ -165,9 +165,9 @@ func TestIndexAgreesWithEngines(t *testing.T) {
 	require.NoError(t, c.run(context.Background()))
 	c.now += 2 * bookTTL // bookings that no event confirmed are over
 	for i := range c.workers {
-		require.Equal(t, c.workers[i].engine.CachedBlocks(), c.index.OwnerStats(c.owners[i]).Pairs, "worker %d", i)
+		require.Equal(t, c.workers[i].engine.CachedBlocks(), c.routers[0].index.OwnerStats(c.routers[0].owners[i]).Pairs, "worker %d", i)
 	}
-	require.Zero(t, c.index.Stats().Orphans)
+	require.Zero(t, c.routers[0].index.Stats().Orphans)
 }
 
 // Not to the last percent: where a step ends differs.

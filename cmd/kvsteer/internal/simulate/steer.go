@@ -37,6 +37,8 @@ type Steer struct {
 	out      []kvsteer.Prediction
 	promised []promise // by worker
 	wanting  []int     // others that wait for each
+	near     bool      // several routers take near equals for equal
+	turn     time.Duration
 	audits   []steer.Audit
 	errors   []float64
 	covered  int // of those errors, within the predicted 90th percentile
@@ -68,7 +70,8 @@ type expectation struct {
 func NewSteer(seed uint64) *Steer {
 	return &Steer{
 		Predictor: kvsteer.NewPredictor(kvsteer.PredictorOptions{}), Policy: policy.Default{},
-		Rng: rand.New(rand.NewPCG(seed, seed)), //nolint:gosec // breaks ties
+		Rng:  rand.New(rand.NewPCG(seed, seed)), //nolint:gosec // breaks ties
+		near: true,
 	}
 }
 
@@ -113,6 +116,7 @@ func (r *Steer) computes() (round *steer.Round, i int) {
 func (r *Steer) evaluate(s *State) {
 	r.round.Reset()
 	r.round.Objective, r.round.Waiting = r.Objective, s.Queued
+	r.shares(s, &r.round)
 	q := steer.Prompt{Model: SimulatedModel, API: "chat", Tokens: s.Call.Prompt, Attempt: s.Attempt, Draw: r.draw(s)}
 	r.relays(s, &q)
 	r.places = r.places[:0]
@@ -130,6 +134,14 @@ func (r *Steer) evaluate(s *State) {
 		}
 	}
 	r.round.Choose(&q, r.Policy)
+}
+
+// shares says what the router does where it is not alone.
+func (r *Steer) shares(s *State, round *steer.Round) {
+	if s.router != nil && r.near {
+		round.Peers = s.router.peers()
+		round.Rush = round.Peers > 0 && s.router.rush.On(epoch.Add(s.Now))
+	}
 }
 
 // draw is the call's own random number, by which a policy may choose.
@@ -154,6 +166,7 @@ func (r *Steer) relays(s *State, q *steer.Prompt) {
 	}
 	r.before.Reset()
 	r.before.Objective = r.Objective
+	r.shares(s, &r.before)
 	leg := *q
 	leg.Prefill = true
 	r.firsts = r.firsts[:0]
@@ -177,8 +190,9 @@ func (r *Steer) place(s *State, v *View) steer.Place {
 	p := steer.Place{
 		Name: v.Name, Instance: v.Name, Class: v.Class,
 		Hit: v.Hit, BlockSize: v.BlockSize, Trust: s.Index.Trust(v.Owner), Follows: v.Role == fleet.RoleDecode,
-		Prefilling: v.Prefilling, Decoding: v.Decoding,
+		Prefilling: v.Prefilling, Decoding: v.Decoding, OwnPrefilling: v.OwnPrefilling,
 		PrefillTokens: v.PrefillTokens, PrefillPairs: v.PrefillPairs,
+		OtherWaiting: v.OtherWaiting, OtherRunning: v.OtherRunning,
 		KVUsage: v.KVUsage, ReportAge: v.ReportAge, Tie: r.Rng.Uint32(),
 	}
 	if v.Prefilling > 0 {
@@ -208,6 +222,9 @@ func (a *asks) Predict(in []steer.Features, out []steer.Prediction) {
 		out[i] = steer.Prediction(a.out[i])
 	}
 }
+
+// turns is by how much each of several routers chooses later than the one before it.
+func (r *Steer) turns() time.Duration { return r.turn }
 
 // expects is the time to first token that was predicted for the last choice.
 func (r *Steer) expects() time.Duration { return r.round.Candidates[r.at].PredictedTTFT }
@@ -290,14 +307,11 @@ func (r *Steer) audit(s *State, j *Job, cached int) {
 	}
 }
 
-// predictions returns the median error of predicted times as a share of the
-// actual ones, and the share of those within the 90th percentile; 0 if too few
-// were made.
-func (r *Steer) predictions() (median, covered float64) {
+// predictions returns the errors of predicted times as a share of the actual ones, and
+// how many of those were within the 90th percentile.
+func (r *Steer) predictions() (errors []float64, covered int) {
 	if len(r.errors) <= warmUp {
-		return 0, 0
+		return nil, 0
 	}
-	e := slices.Clone(r.errors[warmUp:])
-	slices.Sort(e)
-	return Quantile(e, 0.5), float64(r.covered) / float64(len(e))
+	return r.errors[warmUp:], r.covered
 }

@@ -115,7 +115,7 @@ func (m *Together) work() time.Duration {
 }
 
 // ask evaluates a call.
-func (m *Together) ask(s *State, j *Job) int { return m.Pick(s.cluster.look(j)) }
+func (m *Together) ask(s *State, j *Job) int { return m.Pick(s.router.look(j)) }
 
 // serve chooses for one that waits.
 func (m *Together) serve(s *State, waiting []*Job, n int) (job, worker int) {

@@ -183,8 +183,8 @@ func (w *twins) run(cfg Config) *cluster {
 	cfg.TransferRate, cfg.Duration, cfg.Faults.EventLoss = twinRate, 45*time.Second, 1
 	c, err := newCluster(cfg, load, w)
 	require.NoError(w.t, err)
-	for _, o := range c.owners {
-		c.index.SetTrust(o, kvcache.Approximate)
+	for _, o := range c.routers[0].owners {
+		c.routers[0].index.SetTrust(o, kvcache.Approximate)
 	}
 	require.NoError(w.t, c.run(context.Background()))
 	require.Greater(w.t, w.choices, 400)

@@ -27,12 +27,16 @@ type experiment struct {
 	// gather is for how many seconds at most one waits for others that come at the same
 	// moment, by default as long as the router has it with a queue and without.
 	queue, hold, gather, aging float64
+	// near is 0 for several routers to choose as one does that is alone; turn is by how many
+	// seconds each of them chooses later than the one before it.
+	near, turn float64
 }
 
 func (x *experiment) parameters() map[string]*float64 {
 	return map[string]*float64{
 		"constant": &x.constant, "running": &x.running, "most": &x.most, "waiting": &x.waiting, "wanting": &x.wanting,
 		"progress": &x.progress, "answer": &x.answer, "oracle": &x.oracle,
+		"near": &x.near, "turn": &x.turn,
 		"queue": &x.queue, "hold": &x.hold, "gather": &x.gather, "aging": &x.aging,
 	}
 }
@@ -46,7 +50,7 @@ func variant(params string, seed uint64) (Rule, error) {
 	o := steer.DefaultObjective()
 	x := &experiment{
 		constant: o.Constant, running: o.Running, most: o.MostRunning, waiting: o.Waiting, wanting: o.Wanting,
-		progress: 1, answer: 1, aging: defaultAging, gather: math.NaN(),
+		progress: 1, answer: 1, near: 1, aging: defaultAging, gather: math.NaN(),
 	}
 	known := x.parameters()
 	for p := range strings.SplitSeq(params, "+") {
@@ -62,8 +66,9 @@ func variant(params string, seed uint64) (Rule, error) {
 		Constant: x.constant, Running: x.running, MostRunning: x.most, Waiting: x.waiting, Wanting: x.wanting,
 		NoProgress: x.progress == 0, NoAnswer: x.answer == 0,
 	}
-	r.Truth = x.oracle > 0
+	r.Truth, r.near = x.oracle > 0, x.near > 0
 	seconds := func(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
+	r.turn = seconds(x.turn)
 	gather := func(usual time.Duration) time.Duration {
 		if math.IsNaN(x.gather) {
 			return usual

@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"slices"
 	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
@@ -24,12 +23,15 @@ type View struct {
 	// CachedTokens need not be computed.
 	Hit                        kvcache.Hit
 	CachedBlocks, CachedTokens int
-	// InFlight is the router's own unfinished requests: Prefilling have no first
+	// InFlight is the unfinished requests of the router itself, and of others as far as
+	// they tell it of theirs: Prefilling have no first
 	// token yet, Decoding do. PrefillTokens is what the former had to compute when
 	// they were sent, PrefillPairs its attention work.
 	InFlight, Prefilling, Decoding int
-	PrefillTokens                  int
-	PrefillPairs                   int64
+	// OwnPrefilling is how many of Prefilling the router has sent itself.
+	OwnPrefilling int
+	PrefillTokens int
+	PrefillPairs  int64
 	// PrefillSince is when the oldest of them began to be worked on, as far as the
 	// router can tell: when it was sent to a worker that had none, or when the one
 	// before it had its first token.
@@ -39,9 +41,11 @@ type View struct {
 	Live  map[uint64]int
 	Tails int
 
-	// Waiting, Running and KVUsage are as the engine last reported.
-	Waiting, Running int
-	KVUsage          float64
+	// Waiting, Running and KVUsage are as the engine last reported. OtherWaiting and
+	// OtherRunning are those of other routers that this one knows nothing of.
+	Waiting, Running           int
+	OtherWaiting, OtherRunning int
+	KVUsage                    float64
 	// ReportAge is how old that is.
 	ReportAge time.Duration
 	// Up: as far as the router knows.
@@ -72,6 +76,7 @@ type State struct {
 
 	job     *Job
 	cluster *cluster
+	router  *router
 }
 
 // Engine is the truth about a worker, for rules that may cheat.
@@ -80,18 +85,18 @@ func (s *State) Engine(i int) *sim.Engine { return s.cluster.workers[s.Workers[i
 // worker is what is known of a worker of the fleet, whether the call may go there or
 // not.
 func (s *State) worker(i int) *View {
-	if s.cluster == nil { // there is nothing but the state
+	if s.router == nil { // there is nothing but the state
 		return &s.Workers[i]
 	}
-	return &s.cluster.views[i]
+	return &s.router.views[i]
 }
 
 // fleet is how many workers there are.
-func (s *State) fleet() int { return len(s.cluster.views) }
+func (s *State) fleet() int { return len(s.router.views) }
 
 // Wake has a [Binder] asked again after some time.
 func (s *State) Wake(after time.Duration) {
-	s.cluster.agenda.plan(event{at: s.Now + after, kind: wake})
+	s.cluster.agenda.plan(event{at: s.Now + after, kind: wake, router: s.router})
 }
 
 // Relays reports whether the call may be served by two workers. The last of several
@@ -132,46 +137,4 @@ type Binder interface {
 	// Bind names one of the waiting jobs and a worker of the fleet; -1 to wait on. It is
 	// asked again until it says so, whenever something has changed.
 	Bind(s *State, waiting []*Job) (job, worker int)
-}
-
-// look brings the views up to date for a call, and shows those of workers that are
-// up and have not failed it.
-func (c *cluster) look(j *Job) *State {
-	s := &c.state
-	s.Now, s.Call, s.Attempt, s.job = c.now, j.Call, max(j.attempt, 1), j
-	c.index.Match(j.keys, c.owners, c.hits)
-	all := true
-	for i := range c.views {
-		v := &c.views[i]
-		v.Hit = c.hits[i]
-		v.CachedBlocks = int(v.Hit.Blocks)
-		v.CachedTokens = kvcache.CachedTokens(v.CachedBlocks, v.BlockSize, j.Call.Prompt, false)
-		if c.cfg.Faults.Stale == 0 {
-			c.scrape(i)
-		}
-		v.ReportAge = c.now - c.reported
-		all = all && c.may(j, i)
-	}
-	s.Workers = c.views
-	if !all {
-		c.some = c.some[:0]
-		for i := range c.views {
-			if c.may(j, i) {
-				c.some = append(c.some, c.views[i])
-			}
-		}
-		s.Workers = c.some
-	}
-	return s
-}
-
-// may reports whether a call may go to a worker.
-func (c *cluster) may(j *Job, i int) bool { return c.views[i].Up && !slices.Contains(j.tried, i) }
-
-// scrape reads what an engine reports.
-func (c *cluster) scrape(i int) {
-	c.reported = c.now
-	v, e := &c.views[i], c.workers[i].engine
-	v.Waiting, v.Running = e.Waiting(), e.Running()
-	v.KVUsage = float64(e.UsedBlocks()) / float64(v.CapacityBlocks)
 }
