@@ -70,8 +70,8 @@ func live(ctx context.Context, p Plan, o Options, dir string) (found *Violation,
 	if err != nil {
 		return nil, err
 	}
-	if found = w.heals(ctx); found != nil {
-		return found, nil
+	if sick := w.heals(ctx); sick != nil {
+		return sick, nil
 	}
 	for i, s := range p.Steps {
 		if err = w.take(ctx, s); err != nil {
