@@ -207,8 +207,15 @@ func (w *world) balanced(context.Context) *Violation {
 	if err := w.eventually("in flight", w.idle); err != nil {
 		return violation(Released, "%v", err)
 	}
-	begun, ended, wrong := w.observer.ended()
-	if begun != ended || wrong > 0 {
+	// Hooks are told a moment after nothing is in flight any more.
+	var begun, ended, wrong int
+	err := w.eventually("outcomes", func() error {
+		if begun, ended, wrong = w.observer.ended(); begun > ended {
+			return errWaiting
+		}
+		return nil
+	})
+	if err != nil || begun != ended || wrong > 0 {
 		return violation(Released, "%d Selections began and %d ended, %d of them otherwise than once", begun, ended, wrong)
 	}
 	w.observer.mu.Lock()
@@ -217,7 +224,7 @@ func (w *world) balanced(context.Context) *Violation {
 	if reaped > 0 {
 		return violation(Released, "%d Selections had to be reaped", reaped)
 	}
-	err := w.eventually("limits", func() error {
+	err = w.eventually("limits", func() error {
 		if n := w.gate.to.Totals().Running; n != 0 {
 			return fmt.Errorf("%w: %d requests under way, and none is", errWaiting, n)
 		}
