@@ -22,7 +22,8 @@ type ReplicaOptions struct {
 	Name string
 	// Beat is how often everything in flight is told anew; what changes is told at once.
 	// What a lost message did is mended by the next beat, and a peer is dead after
-	// four without a word. 0 means 1 s; the least is 10 ms.
+	// four of its own without a word: give all routers the same. 0 means 1 s; the least is
+	// 10 ms.
 	Beat time.Duration
 	// MaxPeers bounds the other routers that are listened to. 0 means 64.
 	MaxPeers int
@@ -83,6 +84,8 @@ type replicas struct {
 	members map[string]*fleet.Member
 
 	told, booked, unknown, cut atomic.Uint64
+	stop                       context.Context //nolint:containedctx // ends what is being published when the router closes
+	failing                    bool            // the last message was not taken; of the goroutine that tells
 
 	rush steer.Rush // of picks, here and there
 }
@@ -120,6 +123,7 @@ func newReplicas(r *Router, exchange replica.Exchange, o ReplicaOptions) *replic
 
 // start runs what talks and listens until the router closes.
 func (p *replicas) start(ctx context.Context) {
+	p.stop = ctx
 	p.router.wg.Go(func() { p.listen(ctx) })
 	p.router.wg.Go(p.tell)
 }
@@ -137,14 +141,16 @@ func (p *replicas) joined(m *fleet.Member) {
 	}
 }
 
-func (p *replicas) left(m *fleet.Member) {
+func (p *replicas) left(id string) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.members[m.SharedID()] == m { // else another has taken its place
-		delete(p.members, m.SharedID())
+	for shared, m := range p.members {
+		if m.ID() == id { // else another has taken its place
+			delete(p.members, shared)
+		}
 	}
 }
 
@@ -232,15 +238,20 @@ func (p *replicas) book(list []replica.Booking) {
 		p.mu.Lock()
 		m := p.members[b.Instance]
 		p.mu.Unlock()
-		var owner kvcache.Owner
+		var home *residence
 		if m != nil {
-			owner = p.router.residency.of(m.ID()).owner(b.Rank)
+			home = p.router.residency.of(m.ID())
 		}
+		owner := home.owner(b.Rank)
 		if owner == (kvcache.Owner{}) {
 			p.unknown.Add(1) // not discovered here, or not any more
 			continue
 		}
-		p.router.index.Book(owner, b.Keys, min(b.TTL, p.router.opts.approxTTL))
+		most := p.router.opts.approxTTL
+		if len(home.followers) > 0 {
+			most = p.router.opts.bookTTL // here events tell, whatever its sender has to go by
+		}
+		p.router.index.Book(owner, b.Keys, min(b.TTL, most))
 		p.booked.Add(1)
 	}
 }
@@ -259,8 +270,8 @@ func (p *replicas) sends(m *fleet.Member, rank int, keys []kvcache.Key, ttl time
 	}
 	defer p.nudge()
 	p.rush.Note(p.router.opts.now())
-	if len(keys) == 0 || ttl <= 0 {
-		return
+	if len(keys) == 0 || ttl <= 0 || len(m.SharedID()) > replica.MaxName || rank > replica.MaxRank {
+		return // what can't be named is not told, see news
 	}
 	o := &p.outbox
 	o.mu.Lock()
@@ -355,8 +366,8 @@ type ReplicaStats struct {
 	// Peers are the routers that were heard of lately.
 	Peers []replica.Peer
 	// Told counts messages sent, Booked peers' prompts taken in, Unknown those for
-	// workers that this router does not know, Cut prompts of ours that did not fit whole
-	// into a message.
+	// workers that this router does not know, Cut prompts and ranks of ours that did not fit
+	// whole into a message.
 	Told, Booked, Unknown, Cut uint64
 	// Counts is about messages received.
 	replica.Counts

@@ -35,11 +35,17 @@ func TestReplicasSpreadABurst(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	defer func() {
+		for _, s := range got {
+			if s != nil {
+				s.Abort(errors.New("enough"))
+			}
+		}
+	}()
 	loads := map[string]int{}
 	for i, s := range got {
 		require.NotNil(t, s, "request %d", i)
 		loads[s.Target().Worker]++
-		defer s.Abort(errors.New("enough"))
 	}
 	least, most := len(prompts), 0
 	for _, n := range loads {
@@ -62,4 +68,3 @@ func TestReplicasSpreadABurst(t *testing.T) {
 		}, "each router counts all requests")
 	}
 }
-

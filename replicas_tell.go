@@ -22,7 +22,7 @@ func (p *replicas) tell() {
 			return
 		case <-beat.C:
 			p.all.Store(true)
-			p.showAll(p.table.Expire(p.router.opts.now()))
+			p.failing = false // once a beat it is tried again
 		case <-p.wake:
 			select {
 			case <-p.router.stop:
@@ -32,11 +32,16 @@ func (p *replicas) tell() {
 			}
 		case <-look.C:
 		}
+		// Not with the beat only: while publishing hangs, that is rare.
+		p.showAll(p.table.Expire(p.router.opts.now()))
+		if p.failing {
+			continue
+		}
 		m := p.news()
 		if m != nil {
 			p.publish(m)
 		}
-		if m != nil && len(m.Loads) > 0 || p.busy() {
+		if !p.failing && (m != nil && len(m.Loads) > 0 || p.busy()) {
 			look.Reset(lookTold)
 		}
 	}
@@ -65,7 +70,11 @@ func (p *replicas) news() *replica.Message {
 				continue
 			}
 			seen[at] = true
-			if (all && has.Requests > 0 || unlike(&before, &has)) && len(m.Loads) < replica.MaxLoads {
+			if all && has.Requests > 0 || unlike(&before, &has) {
+				if len(m.Loads) == replica.MaxLoads {
+					p.cut.Add(1)
+					continue
+				}
 				m.Loads = append(m.Loads, loadOf(at, &has, now))
 			}
 			if p.sent[at] = has; has.Requests == 0 {
@@ -111,11 +120,12 @@ func loadOf(at replica.Place, f *fleet.InFlight, now time.Time) replica.Load {
 
 // publish sends a message. One that fails is mended by the next full one.
 func (p *replicas) publish(m *replica.Message) {
-	ctx, cancel := context.WithTimeout(context.Background(), p.opts.Beat)
+	ctx, cancel := context.WithTimeout(p.stop, p.opts.Beat)
 	defer cancel()
 	err := p.exchange.Publish(ctx, m)
 	if err != nil {
 		p.all.Store(true)
+		p.failing = true
 		p.link.tells.Store(false)
 		p.trouble("telling other routers", err)
 		return
@@ -130,7 +140,8 @@ func (p *replicas) publish(m *replica.Message) {
 // nobody tells of its end any more.
 func (p *replicas) bye() {
 	m := &replica.Message{Version: replica.Version, Router: p.opts.Name, Epoch: p.epoch, Seq: p.seq + 1, Bye: true}
-	ctx, cancel := context.WithTimeout(context.Background(), p.opts.Beat)
+	const patience = time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), min(p.opts.Beat, patience))
 	defer cancel()
 	_ = p.exchange.Publish(ctx, m) // else they find out by themselves
 }

@@ -5,8 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +21,7 @@ import (
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/fleet/fleettest"
+	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/kvcache/follow"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 	"github.com/kvsteer/kvsteer/replica"
@@ -210,8 +216,10 @@ func TestRoutersKnowOfEachOthersPrompts(t *testing.T) {
 // A twentieth of the messages is lost, others are doubled, late and out of order, and one
 // of three routers dies with fifty requests in flight.
 func TestNoPhantomLoadIsLeft(t *testing.T) {
+	var clock atomic.Int64
+	clock.Store(time.Now().UnixNano())
 	g := newGateways(t, gatewaysConfig{
-		engines: 3, routers: 3,
+		engines: 3, routers: 3, options: []kvsteer.Option{kvsteer.WithClock(func() time.Time { return time.Unix(0, clock.Load()) })},
 		bus: replicatest.BusOptions{
 			Seed: 4, Drop: 0.05, Duplicate: 0.05, Reorder: 0.05,
 			Delay: func(r *rand.Rand) time.Duration { return time.Duration(r.IntN(int(5 * time.Millisecond))) },
@@ -235,7 +243,11 @@ func TestNoPhantomLoadIsLeft(t *testing.T) {
 		return n == 50
 	}, "the others know what it has")
 	g.ends[0].Silence(true) // it is gone: nothing more is heard of it, not even a good-bye
-	g.eventually(func() bool { return len(g.peers(1)) == 0 && len(g.peers(2)) == 0 }, "its share is gone")
+	// The routers' own clock stands, so that nothing but the four beats decides.
+	time.Sleep(10 * replicaBeat)
+	require.NotEmpty(t, g.peers(1), "none of the stated time has passed")
+	clock.Add(int64(4 * replicaBeat))
+	g.eventually(func() bool { return len(g.peers(1)) == 0 && len(g.peers(2)) == 0 }, "its share is gone after four beats")
 	for _, i := range []int{1, 2} {
 		st := g.routers[i].Stats().Replicas
 		assert.Positive(t, st.Expired)
@@ -325,4 +337,93 @@ func TestNamesOfRouters(t *testing.T) {
 	require.NoError(t, err)
 	assert.Nil(t, alone.Stats().Replicas)
 	require.NoError(t, alone.Close())
+}
+
+// A worker whose address is too long to be named is not told of, and keeps nothing else
+// from being told.
+func TestWorkersThatCantBeNamed(t *testing.T) {
+	g := newGateways(t, gatewaysConfig{engines: 2, routers: 2, worker: func(w *fleet.Worker) {
+		if w.Name == "w0" {
+			to, err := url.Parse(w.URL)
+			require.NoError(t, err)
+			long := "/" + strings.Repeat("p", 300)
+			front := httptest.NewServer(http.StripPrefix(long, httputil.NewSingleHostReverseProxy(to)))
+			t.Cleanup(front.Close)
+			w.URL, w.Epoch = front.URL+long, ""
+		}
+	}})
+	rng := rand.New(rand.NewPCG(5, 5))
+	var picked []*kvsteer.Selection
+	named := 0
+	for range 20 {
+		s := g.pick(0, unique(rng, 200))
+		picked = append(picked, s)
+		if s.Target().Worker == "w1" {
+			named++
+		}
+		assert.Empty(t, s.Decision().Degradations)
+	}
+	require.Positive(t, named)
+	require.Less(t, named, 20)
+	g.eventually(func() bool { return g.peers(1)["w1"] == named }, "what can be named is told")
+	assert.Zero(t, g.peers(1)["w0"])
+	assert.True(t, g.routers[0].Stats().Replicas.Up)
+	for _, s := range picked {
+		s.Abort(errors.New("enough"))
+	}
+}
+
+// How long a peer's prompt counts is bounded by what this router has to go by.
+func TestPeersPromptsAreConfirmedByEvents(t *testing.T) {
+	var clock atomic.Int64
+	clock.Store(time.Now().UnixNano())
+	g := newGateways(t, gatewaysConfig{engines: 1, routers: 1, options: []kvsteer.Option{
+		kvsteer.WithClock(func() time.Time { return time.Unix(0, clock.Load()) }),
+	}})
+	ids := unique(rand.New(rand.NewPCG(6, 6)), 1600)
+	m := g.fleets[0].Snapshot().Members()[0]
+	h := kvcache.Hasher{BlockSize: 16}
+	keys := h.Keys(nil, ids, kvcache.Scope{}, nil)
+	other := g.bus.Join()
+	require.NoError(t, other.Publish(t.Context(), &replica.Message{
+		Version: replica.Version, Router: "blind", Epoch: 7, Seq: 1,
+		Bookings: []replica.Booking{{Instance: m.SharedID(), Keys: keys, TTL: 20 * time.Minute}},
+	}))
+	cached := func() int {
+		d, err := g.routers[0].Explain(t.Context(), &kvsteer.Request{API: kvsteer.Completions, Model: testModel, TokenIDs: ids})
+		require.NoError(t, err)
+		return d.Candidates[0].CachedTokens
+	}
+	g.eventually(func() bool { return cached() > 0 }, "it is booked")
+	clock.Add(int64(2 * time.Minute))
+	g.eventually(func() bool { return cached() == 0 }, "no event has confirmed it in a minute")
+}
+
+// countingExchange refuses everything, and counts how often it was asked.
+type countingExchange struct{ asked atomic.Int64 }
+
+func (c *countingExchange) Publish(context.Context, *replica.Message) error {
+	c.asked.Add(1)
+	return errors.New("no")
+}
+
+func (*countingExchange) Receive(ctx context.Context, subscribed func(), _ func(*replica.Message)) error {
+	subscribed()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestAnExchangeThatRefusesIsLeftAlone(t *testing.T) {
+	x := &countingExchange{}
+	r := newRig(t, rigConfig{engines: 1, options: []kvsteer.Option{
+		kvsteer.WithReplicas(x, kvsteer.ReplicaOptions{Beat: time.Hour}),
+	}})
+	require.Eventually(t, func() bool { return x.asked.Load() == 1 }, wait, time.Millisecond)
+	for range 50 {
+		s, err := r.router.Select(t.Context(), &kvsteer.Request{API: kvsteer.Completions, Model: testModel, TokenIDs: []uint32{1}})
+		require.NoError(t, err)
+		s.Done(kvsteer.Usage{})
+	}
+	time.Sleep(100 * time.Millisecond)
+	assert.Equal(t, int64(1), x.asked.Load(), "the next beat tries again")
 }

@@ -165,7 +165,6 @@ func (r *residency) onChange(c fleet.Change) {
 	case fleet.Added:
 		r.add(c.Member)
 	case fleet.Removed:
-		r.replicas.left(c.Member)
 		r.remove(c.Member.ID())
 	case fleet.CacheLost:
 		if h := r.of(c.Member.ID()); h != nil {
@@ -230,6 +229,7 @@ func (r *residency) add(members ...*fleet.Member) {
 }
 
 func (r *residency) remove(id string) {
+	r.replicas.left(id)
 	r.mu.Lock()
 	h := r.of(id)
 	if h != nil {

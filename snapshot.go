@@ -54,20 +54,34 @@ func SnapshotFrom(url string, client *http.Client) SnapshotSource {
 		client = &http.Client{} // the context bounds it
 	}
 	return func(ctx context.Context) (io.ReadCloser, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-		if err != nil {
-			return nil, err //nolint:wrapcheck // it names the address
-		}
-		resp, err := client.Do(req)
-		if err != nil {
-			return nil, err //nolint:wrapcheck // it names the address, without a password
-		}
-		if resp.StatusCode != http.StatusOK {
+		for {
+			resp, err := ask(ctx, client, url)
+			switch {
+			case err != nil:
+				return nil, err
+			case resp.StatusCode == http.StatusOK:
+				return resp.Body, nil
+			}
 			_ = resp.Body.Close()
-			return nil, fmt.Errorf("a peer answers with status %d; does it serve a SnapshotHandler there, and let this router in?", resp.StatusCode)
+			err = fmt.Errorf("a peer answers with status %d; does it serve a SnapshotHandler there, and let this router in?", resp.StatusCode)
+			if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" {
+				return nil, err
+			}
+			select { // it serves another: replicas of one gateway start together
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+				return nil, err
+			}
 		}
-		return resp.Body, nil
 	}
+}
+
+func ask(ctx context.Context, client *http.Client, url string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, err //nolint:wrapcheck // it names the address
+	}
+	return client.Do(req) //nolint:wrapcheck // it names the address, without a password
 }
 
 // Export writes a snapshot of what is known of the workers' caches, for [WithSnapshot]

@@ -40,8 +40,8 @@ func (o *options) takeSnapshot(wait time.Duration) *warm {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
-	for _, source := range o.snapshots {
-		w, err := o.readSnapshot(ctx, source)
+	for i, source := range o.snapshots {
+		w, err := o.readInTime(ctx, source, len(o.snapshots)-i)
 		switch {
 		case err == nil && len(w.names) > 0:
 			return w
@@ -56,6 +56,17 @@ func (o *options) takeSnapshot(wait time.Duration) *warm {
 		o.logger.Info("kvsteer: starting without a snapshot: caches are known as events and requests come")
 	}
 	return nil
+}
+
+// readInTime reads a snapshot within its share of the time that is left for so many
+// sources, so that one that hangs leaves some to those behind it.
+func (o *options) readInTime(ctx context.Context, source SnapshotSource, left int) (*warm, error) {
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(left))
+		defer cancel()
+	}
+	return o.readSnapshot(ctx, source)
 }
 
 func (o *options) readSnapshot(ctx context.Context, source SnapshotSource) (*warm, error) {
@@ -181,14 +192,14 @@ func (r *Router) coolDown() {
 	}
 }
 
-// coolAll drops what a snapshot said of workers whose events are not followed: nothing
-// ever tells what has been evicted since.
+// coolAll drops what a snapshot said of workers whose events have not confirmed it by now,
+// because none are followed or none come: nothing ever tells what has been evicted since.
 func (r *residency) coolAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, h := range *r.homes.Load() {
-		if h.warm && len(h.followers) == 0 {
-			r.cool(h)
+		if h.warm {
+			r.cool(h) // what was confirmed is not touched
 		}
 	}
 }

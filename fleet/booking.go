@@ -159,6 +159,7 @@ func (b *Booking) FirstToken() {
 	}
 	r.prefillPairs.Add(-b.work.PrefillPairs)
 	r.prefillSince.Store(now)
+	r.theirsBegin(now)
 	r.decodeRequests.Add(1)
 	r.outputTokens.Add(int64(b.work.OutputTokens))
 }

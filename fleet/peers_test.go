@@ -64,3 +64,27 @@ func TestSharedID(t *testing.T) {
 		}
 	})
 }
+
+// A rank computes prompts one after the other, whosever they are: when one of theirs has
+// its first token, the oldest of ours begins, and the other way round.
+func TestProgressOverPeersPrompts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		n.add("a", newEngine("m"))
+		f := start(t, fleet.Options{Discoverer: fleet.Static(fleet.Worker{Name: "w", URL: "http://a"}), HTTPClient: n.client()})
+		ready(t, f)
+		m := f.Snapshot().Member("w")
+		theirs := time.Now()
+		m.SetPeers(0, fleet.InFlight{PrefillRequests: 2, PrefillSince: theirs})
+		ours := m.Begin(0, fleet.Work{PrefillTokens: 100})
+		time.Sleep(2 * time.Second)
+		m.SetPeers(0, fleet.InFlight{PrefillRequests: 1, PrefillSince: theirs, DecodeRequests: 1})
+		assert.Equal(t, time.Now().UnixNano(), m.InFlight(0).PrefillSince.UnixNano(), "it begins now")
+		time.Sleep(time.Second)
+		ours.FirstToken()
+		assert.Equal(t, time.Now().UnixNano(), m.Peers(0).PrefillSince.UnixNano(), "and then the last of theirs")
+		ours.End()
+		m.SetPeers(0, fleet.InFlight{})
+		assert.Zero(t, m.InFlight(0).Requests)
+	})
+}

@@ -54,13 +54,12 @@ type Table struct {
 }
 
 type peer struct {
-	name   string
-	epoch  uint64
-	heard  time.Time
-	last   uint64 // the highest Seq
-	full   uint64 // Seq of the last full message
-	loads  map[Place]told
-	missed uint64 // numbers below last that have not come
+	name  string
+	epoch uint64
+	heard time.Time
+	last  uint64 // the highest Seq
+	full  uint64 // Seq of the last full message
+	loads map[Place]told
 }
 
 type told struct {
@@ -74,8 +73,8 @@ type told struct {
 type Counts struct {
 	// Received counts messages taken in, Own those of ours that came back.
 	Received, Own uint64
-	// Late counts messages that came after a later full one, or twice: nothing of them was
-	// needed. Lost counts numbers that never came, as far as can be told now.
+	// Lost counts numbers that were passed over; Late counts messages that came after a
+	// later one, or twice. So Lost less Late is how many never came, as far as can be told.
 	Late, Lost uint64
 	// Foreign counts messages of another Version, Refused those beyond the bounds or of
 	// more peers than are held, Expired peers that went without a word.
@@ -137,7 +136,6 @@ func (t *Table) Take(m *Message, now time.Time) ([]Place, error) {
 	}
 	t.number(p, m.Seq)
 	if m.Seq <= p.full {
-		t.counts.Late++
 		return nil, ErrLate
 	}
 	changed := p.take(m, now)
@@ -172,18 +170,14 @@ func (t *Table) check(m *Message, now time.Time) error {
 	return nil
 }
 
-// number counts the messages that did not come.
+// number counts the messages that did not come, and those that came after others.
 func (t *Table) number(p *peer, seq uint64) {
-	switch {
-	case seq > p.last:
-		missed := seq - p.last - 1
-		p.missed, p.last = p.missed+missed, seq
-		t.counts.Lost += missed
-	case p.missed > 0: // late, not lost; or doubled, which can't be told without a list
-		p.missed--
-		t.counts.Lost--
-	default:
+	if seq <= p.last {
+		t.counts.Late++
+		return
 	}
+	t.counts.Lost += seq - p.last - 1
+	p.last = seq
 }
 
 func (p *peer) take(m *Message, now time.Time) []Place {

@@ -49,8 +49,8 @@ func (r *Round) level() {
 			best = i
 		}
 	}
-	if best < 0 {
-		return
+	if best < 0 || r.home[best] {
+		return // a session stays where it is best off
 	}
 	least := r.Candidates[best].Objective()
 	band := times(max(least, 0), near)
@@ -67,11 +67,18 @@ func (r *Round) level() {
 		return
 	}
 	slices.SortFunc(r.equals, func(a, b int) int {
-		return cmp.Or(cmp.Compare(r.own[a], r.own[b]), cmp.Compare(r.Candidates[a].Tie, r.Candidates[b].Tie))
+		return cmp.Or(btoi(r.home[b])-btoi(r.home[a]), cmp.Compare(r.own[a], r.own[b]), cmp.Compare(r.Candidates[a].Tie, r.Candidates[b].Tie))
 	})
 	for n, i := range r.equals {
 		lead(&r.Candidates[i], least-time.Duration(len(r.equals)-n))
 	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // lead brings a candidate's objective down to what is given.

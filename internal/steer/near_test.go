@@ -53,6 +53,7 @@ func TestNearEquals(t *testing.T) {
 		"less than a third cached":   {3, true, []steer.Place{{Hit: hit(3), OwnPrefilling: 1}, {}}, 1, []int{0, 1}},
 		"more than a third cached":   {3, true, []steer.Place{{Hit: hit(4), OwnPrefilling: 1}, {}}, 0, nil},
 		"one of its length is ahead": {3, true, []steer.Place{ahead(0, 1, 0), {Prefilling: 1, PrefillTokens: 100}}, 0, nil},
+		"a session stays":            {3, true, []steer.Place{{OwnPrefilling: 2, Home: true}, ahead(1, 0, 0)}, 0, nil},
 		"one":                        {3, true, []steer.Place{ahead(0, 1, 0)}, 0, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
