@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -91,6 +92,43 @@ func BenchmarkSelect(b *testing.B) {
 		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "selects/s")
 		b.ReportMetric(float64(used.Nanoseconds())/1e3/float64(b.N), "cpu-us/op")
 	})
+}
+
+// BenchmarkSelectBurst is twelve requests at once whose prompts nobody has, so that they
+// are gathered; "bystander" is one request that comes beside them and has nothing to wait
+// for. Targets: the processor time of one of the twelve no more than five times that of one alone.
+func BenchmarkSelectBurst(b *testing.B) {
+	const burst, tokens = 12, 16_000
+	for _, workers := range []int{8, 64} {
+		b.Run(fmt.Sprint(workers, "-workers"), func(b *testing.B) {
+			r := manyWorkers(b, workers)
+			ids := make([][]uint32, burst)
+			for i := range ids {
+				ids[i] = randomTokens(uint64(i), tokens)
+			}
+			short := &kvsteer.Request{API: kvsteer.Completions, Model: testModel, TokenIDs: ids[0][:1]}
+			var took []time.Duration
+			cpu, n := cpuTime(clockProcessCPU), uint32(0)
+			for b.Loop() {
+				var wg sync.WaitGroup
+				for i := range ids {
+					n++
+					ids[i][0] = n // another prompt each time
+					wg.Go(func() {
+						selectOnce(b, r, &kvsteer.Request{API: kvsteer.Completions, Model: testModel, TokenIDs: ids[i]})
+					})
+				}
+				began := time.Now()
+				selectOnce(b, r, short)
+				took = append(took, time.Since(began))
+				wg.Wait()
+			}
+			used := cpuTime(clockProcessCPU) - cpu
+			b.ReportMetric(float64(used.Nanoseconds())/1e3/float64(b.N)/(burst+1), "cpu-us/request")
+			b.ReportMetric(microseconds(took, 0.5), "bystander-p50-us")
+			b.ReportMetric(microseconds(took, 0.99), "bystander-p99-us")
+		})
+	}
 }
 
 // microseconds is a quantile of times, which it sorts.

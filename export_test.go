@@ -1,6 +1,9 @@
 package kvsteer
 
-import "github.com/kvsteer/kvsteer/fleet"
+import (
+	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/internal/steer"
+)
 
 // ForgetEverything makes the index forget what it knows of all workers, behind the
 // backs of those who told it.
@@ -30,7 +33,7 @@ func (r *Router) KeepsSnapshot() bool {
 }
 
 // MostTogether is how many requests are looked at together at most.
-const MostTogether = mostTogether
+var MostTogether = steer.MostTogether //nolint:gochecknoglobals // a function
 
 // Come and Go stand for a request that is in Select without choosing.
 func (r *Router) Come() { r.moment.comes() }

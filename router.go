@@ -117,7 +117,7 @@ func New(opts ...Option) (*Router, error) {
 		r.queue = newQueue(o.queue)
 		r.wg.Go(r.serve)
 	case o.gather > 0:
-		r.moment = &moment{most: o.gather}
+		r.moment = &moment{most: o.gather, places: map[place]int{}}
 	default:
 	}
 	if r.replicas != nil {

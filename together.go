@@ -2,6 +2,7 @@ package kvsteer
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -11,9 +12,6 @@ import (
 const (
 	// DefaultGather is what [WithGather] is unless it is given.
 	DefaultGather = 5 * time.Millisecond
-	// mostTogether bounds how many requests are looked at together: each is evaluated
-	// as often as there are before it.
-	mostTogether = 12
 	// mostGathered bounds how many a second wait for others, so that a router that is
 	// asked by very many spends its time on choosing.
 	mostGathered = 1000
@@ -23,7 +21,7 @@ const (
 // Select at the same moment, before a worker is chosen for any of them. In the order of
 // arrival the first would take whatever worker suits it, be it by little, from one that
 // it suits by far. Nobody waits who is there alone, and nobody longer than a hundredth of
-// the time that his own prompt is expected to take, nor for requests that come later. The
+// the time that his own prompt is expected to take, however many come meanwhile. The
 // default is [DefaultGather]; 0 and less mean not at all. With [WithQueue] it has no effect:
 // there, QueueOptions.Gather says it.
 func WithGather(most time.Duration) Option {
@@ -39,14 +37,16 @@ type moment struct {
 	count  atomic.Int32 // of those that wait here
 
 	waiters []*gathered
-	since   time.Time // the second in which taken were gathered began
-	taken   int
+	// room is how many are looked at together at most.
+	room  int
+	since time.Time // the second in which taken were gathered began
+	taken int
 
 	// kept for their memory
 	order  steer.Moment
 	all    []steer.Contender
 	evs    []*evaluation
-	places []place
+	places map[place]int
 }
 
 // gathered is a request that waits for others. What its done channel announces is
@@ -108,6 +108,7 @@ func (m *moment) join(s *Selection, ev *evaluation) *gathered {
 	}
 	g := &gathered{s: s, hesitates: h, due: time.Now().Add(h), done: make(chan struct{})}
 	m.taken++
+	m.room = steer.MostTogether(len(ev.Candidates))
 	m.waiters = append(m.waiters, g)
 	m.count.Store(int32(len(m.waiters)))
 	return g
@@ -115,14 +116,13 @@ func (m *moment) join(s *Selection, ev *evaluation) *gathered {
 
 // leave reports false if g has left.
 func (m *moment) leave(g *gathered) bool {
-	for i, w := range m.waiters {
-		if w == g {
-			m.waiters = append(m.waiters[:i], m.waiters[i+1:]...)
-			m.count.Store(int32(len(m.waiters)))
-			return true
-		}
+	i := slices.Index(m.waiters, g)
+	if i < 0 {
+		return false
 	}
-	return false
+	m.waiters = slices.Delete(m.waiters, i, i+1)
+	m.count.Store(int32(len(m.waiters)))
+	return true
 }
 
 // together chooses for those that wait, if that is all that are coming, or as many as
@@ -137,7 +137,7 @@ func (r *Router) together() {
 // oneOfThem reports whether it has chosen for one.
 func (r *Router) oneOfThem() bool {
 	m := r.moment
-	if m.coming.Load() <= 0 || len(m.waiters) >= mostTogether {
+	if m.coming.Load() <= 0 || len(m.waiters) >= m.room {
 		for _, g := range m.waiters {
 			g.due = time.Time{}
 		}
@@ -153,8 +153,8 @@ func (r *Router) oneOfThem() bool {
 		}
 	}
 	order := m.order.Order(m.all)
-	for last := len(order) - 1; last >= 0; last-- {
-		if g := m.waiters[order[last]]; g.isDue(now) {
+	for last, at := range slices.Backward(order) {
+		if m.waiters[at].isDue(now) {
 			for _, i := range order[:last] {
 				m.waiters[i].due = time.Time{}
 			}
@@ -196,24 +196,19 @@ func (r *Router) ask(g *gathered) (asked bool) {
 	c := &m.all[n]
 	c.Priority = g.s.parsed.hints.priority
 	c.Bids = ev.Bids(c.Bids[:0], func(i int) (int, float64) {
-		return m.indexOf(ev.refs[i].place(ev.places[i].Rank), i), ev.Predictions[i].Prefill.Seconds()
+		return m.indexOf(ev.refs[i].place(ev.places[i].Rank)), ev.Predictions[i].Prefill.Seconds()
 	})
 	return true
 }
 
-// indexOf numbers places. They come in the same order each time: hint is where it is
-// expected.
-func (m *moment) indexOf(p place, hint int) int {
-	if hint < len(m.places) && m.places[hint] == p {
-		return hint
+// indexOf numbers places.
+func (m *moment) indexOf(p place) int {
+	i, ok := m.places[p]
+	if !ok {
+		i = len(m.places)
+		m.places[p] = i
 	}
-	for i := range m.places {
-		if m.places[i] == p {
-			return i
-		}
-	}
-	m.places = append(m.places, p)
-	return len(m.places) - 1
+	return i
 }
 
 // serves books what was evaluated for g, which leaves.
@@ -253,7 +248,7 @@ func (m *moment) forget(r *Router) {
 		m.evs[i] = nil
 	}
 	clear(m.places)
-	m.evs, m.all, m.places = m.evs[:0], m.all[:0], m.places[:0]
+	m.evs, m.all = m.evs[:0], m.all[:0]
 }
 
 // wait waits until g is chosen for, and returns the choice, which the caller releases.
@@ -304,9 +299,12 @@ func (r *Router) withdraw(g *gathered) bool {
 	return r.moment.leave(g)
 }
 
-// isDue looks at those whose time is over.
+// isDue looks at those whose time is over, if nobody has the lock: who has it may be at
+// that very thing, and many that wait for it would keep everybody from it.
 func (r *Router) isDue() {
-	r.pickMu.Lock()
+	if !r.pickMu.TryLock() {
+		return
+	}
 	defer r.pickMu.Unlock()
 	r.together()
 }

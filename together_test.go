@@ -113,11 +113,11 @@ func TestAMomentIsFull(t *testing.T) {
 	l := newTogether(t, 3)
 	l.router.Come()
 	defer l.router.Go()
-	for i := range kvsteer.MostTogether - 1 {
+	for i := range kvsteer.MostTogether(3) - 1 {
 		l.gather(t.Context(), fmt.Sprint(i), l.prompt(long+i))
 	}
 	l.send(t.Context(), "last", l.prompt(long))
-	l.served(kvsteer.MostTogether)
+	l.served(kvsteer.MostTogether(3))
 }
 
 func TestPriorityInAMoment(t *testing.T) {
@@ -220,7 +220,7 @@ func TestManyMoments(t *testing.T) {
 				s.FirstToken()
 				s.Done(kvsteer.Usage{})
 			}
-			require.NoError(t, err) //nolint:testifylint // the last statement of the goroutine
+			require.NoError(t, err)
 		})
 	}
 	wg.Wait()

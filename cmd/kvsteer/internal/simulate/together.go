@@ -29,11 +29,8 @@ type member struct {
 	waits     bool
 }
 
-// defaultTogether is the router's bound, mostTogether how many it looks at together.
-const (
-	defaultTogether = 5 * time.Millisecond
-	mostTogether    = 12
-)
+// defaultTogether is the router's bound.
+const defaultTogether = 5 * time.Millisecond
 
 func newTogether(r *Steer, gather time.Duration) *Together {
 	return &Together{Steer: r, Gather: gather, members: map[*Job]*member{}}
@@ -70,12 +67,13 @@ func (m *Together) Bind(s *State, waiting []*Job) (job, worker int) {
 // next chooses for the first of those that wait, if one is due that comes no earlier.
 func (m *Together) next(s *State, waiting []*Job) (job, worker int) {
 	m.jobs = m.jobs[:0]
+	room := steer.MostTogether(len(s.Workers))
 	for _, j := range waiting {
-		if w := m.members[j]; w.waits && len(m.jobs) < mostTogether {
+		if w := m.members[j]; w.waits && len(m.jobs) < room {
 			m.jobs = append(m.jobs, j)
 		}
 	}
-	full := len(m.jobs) == mostTogether
+	full := len(m.jobs) == room
 	if !full && !slices.ContainsFunc(m.jobs, func(j *Job) bool { return s.Now >= m.members[j].due }) {
 		return -1, -1
 	}
