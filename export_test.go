@@ -33,7 +33,7 @@ func (r *Router) KeepsSnapshot() bool {
 }
 
 // MostTogether is how many requests are looked at together at most.
-var MostTogether = steer.MostTogether //nolint:gochecknoglobals // a function
+var MostTogether = steer.MostTogether
 
 // Come and Go stand for a request that is in Select without choosing.
 func (r *Router) Come() { r.moment.comes() }
