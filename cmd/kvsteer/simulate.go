@@ -60,8 +60,9 @@ kvsteer:NAME=VALUE+NAME=VALUE tries out others: constant, running, most, waiting
 wanting are the weights of a request's own prefill as a cost to others
 (docs/routing.md); progress=0 counts work ahead as a whole until it is done; answer=0
 leaves out how long the request's own answer takes; oracle=1 predicts by the engines'
-true state; queue=1 holds requests in the router while workers are busy, with hold,
-gather and aging in seconds; with -replicas, near=0 lets each router take the one best
+true state; gather is for how many seconds at most one waits for others of its moment;
+queue=1 holds requests in the router while workers are busy, with hold and aging in
+seconds; with -replicas, near=0 lets each router take the one best
 and turn=SECONDS has each choose so much later than the one before it. random, round-robin, least-requests, power-of-two,
 session-hash, sglang, llm-d and dynamo are what others do, with the same knowledge of
 caches and load. lowest-ttft sees the engines' true state. bound is no router: one
