@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/kvsteer/kvsteer/internal/planted"
 )
 
 // Place is a rank of a worker instance, as messages name it.
@@ -131,7 +133,7 @@ func (t *Table) Take(m *Message, now time.Time) ([]Place, error) {
 	}
 	t.counts.Received++
 	p.heard = now
-	if m.Bye {
+	if m.Bye && !planted.PeerShareStays {
 		return t.drop(p, now), nil
 	}
 	t.number(p, m.Seq)
@@ -234,7 +236,7 @@ func (t *Table) Expire(now time.Time) []Place {
 	defer t.mu.Unlock()
 	var changed []Place
 	for epoch, p := range t.peers {
-		if now.Sub(p.heard) < t.opts.Expiry {
+		if now.Sub(p.heard) < t.opts.Expiry || planted.PeerShareStays {
 			continue
 		}
 		t.counts.Expired++

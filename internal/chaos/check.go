@@ -9,10 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/fleet"
-	"github.com/kvsteer/kvsteer/fleet/fleettest"
-	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/tenancy/ledger"
 )
 
@@ -34,6 +31,7 @@ const (
 	OneAnswer Invariant = "one answer, whole or broken off"
 	Listed    Invariant = "the last good list stays in force"
 	Heals     Invariant = "what is mended serves again"
+	Peers     Invariant = "of other routers counts what they have"
 )
 
 // Violation is an invariant that did not hold.
@@ -102,7 +100,7 @@ func (w *world) always(ctx context.Context) *Violation {
 			return violation(Policy, "a Selection of the private request %d was for a worker or a provider that is not for it", c.id)
 		}
 	}
-	for _, m := range w.observer.everyMember() {
+	for _, m := range w.everyMember() {
 		for rank := range m.Ranks() {
 			f := m.InFlight(rank)
 			if min(f.PrefillRequests, f.PrefillTokens, f.DecodeRequests, f.OutputTokens, f.ContextTokens) < 0 || f.PrefillPairs < 0 {
@@ -113,21 +111,31 @@ func (w *world) always(ctx context.Context) *Violation {
 	if got := w.source.Status().Version; got != w.version {
 		return violation(Policy, "policy %s is in force, where nothing but %s was ever good", got, w.version)
 	}
-	s := w.fleet.Snapshot()
-	for i := range w.listed {
-		if w.everListed(w.listed[i].Name) && s.Member(w.listed[i].Name) == nil {
-			return violation(Listed, "%s is not in the fleet any more, though no list was without it", w.listed[i].Name)
+	for _, g := range w.gateways {
+		s := g.fleet.Snapshot()
+		for i := range w.listed {
+			if g.everListed(w.listed[i].Name) && s.Member(w.listed[i].Name) == nil {
+				return violation(Listed, "%s is not in the fleet any more, though no list was without it", w.listed[i].Name)
+			}
 		}
-	}
-	if v := w.stale(ctx); v != nil {
-		return v
+		if v := g.stale(ctx); v != nil {
+			return v
+		}
 	}
 	return w.quiet()
 }
 
+// everyMember are those that any gateway has or had.
+func (w *world) everyMember() (list []*fleet.Member) {
+	for _, g := range w.everyGateway() {
+		list = append(list, g.observer.everyMember()...)
+	}
+	return list
+}
+
 // everListed reports whether the fleet has been seen to have a worker.
-func (w *world) everListed(name string) bool {
-	return slices.ContainsFunc(w.observer.everyMember(), func(m *fleet.Member) bool { return m.Name() == name })
+func (g *gateway) everListed(name string) bool {
+	return slices.ContainsFunc(g.observer.everyMember(), func(m *fleet.Member) bool { return m.Name() == name })
 }
 
 // reap takes the clients that have ended from the open ones.
@@ -150,10 +158,10 @@ func (w *world) quiet() *Violation {
 			return violation(Secret, "the log has %s: %.300s", word, line)
 		}
 	}
-	w.observer.mu.Lock()
-	defer w.observer.mu.Unlock()
-	if w.observer.leaked != "" {
-		return violation(Secret, "%s", w.observer.leaked)
+	for _, g := range w.everyGateway() {
+		if leaked := g.observer.leak(); leaked != "" {
+			return violation(Secret, "%s", leaked)
+		}
 	}
 	return nil
 }
@@ -164,7 +172,7 @@ func (w *world) settle(ctx context.Context) (*Violation, error) {
 		return nil, err
 	}
 	for _, check := range []func(context.Context) *Violation{
-		w.allEnd, w.always, w.balanced, w.recorded, w.sent, w.heals, w.knows, w.balanced,
+		w.allEnd, w.always, w.balanced, w.agrees, w.recorded, w.sent, w.heals, w.knows, w.balanced, w.agrees,
 	} {
 		if v := check(ctx); v != nil {
 			return v, nil
@@ -178,8 +186,11 @@ func (w *world) mendAll() error {
 		if err := w.mend(s); err != nil {
 			return err
 		}
-		_ = w.fleet.Drain(s.engine.Name(), false) // the fleet may not know it yet
+		for _, g := range w.gateways {
+			_ = g.fleet.Drain(s.engine.Name(), false) // the fleet may not know it yet
+		}
 	}
+	w.mendBus()
 	w.list(inventoryTells)
 	w.gate.mode.Store(gateOpen)
 	w.vault.mode.Store(vaultOpen)
@@ -207,24 +218,12 @@ func (w *world) balanced(context.Context) *Violation {
 	if err := w.eventually("in flight", w.idle); err != nil {
 		return violation(Released, "%v", err)
 	}
-	// Hooks are told a moment after nothing is in flight any more.
-	var begun, ended, wrong int
-	err := w.eventually("outcomes", func() error {
-		if begun, ended, wrong = w.observer.ended(); begun > ended {
-			return errWaiting
+	for _, g := range w.everyGateway() {
+		if v := g.ended(); v != nil {
+			return v
 		}
-		return nil
-	})
-	if err != nil || begun != ended || wrong > 0 {
-		return violation(Released, "%d Selections began and %d ended, %d of them otherwise than once", begun, ended, wrong)
 	}
-	w.observer.mu.Lock()
-	reaped := w.observer.reaped
-	w.observer.mu.Unlock()
-	if reaped > 0 {
-		return violation(Released, "%d Selections had to be reaped", reaped)
-	}
-	err = w.eventually("limits", func() error {
+	err := w.eventually("limits", func() error {
 		if n := w.gate.to.Totals().Running; n != 0 {
 			return fmt.Errorf("%w: %d requests under way, and none is", errWaiting, n)
 		}
@@ -243,18 +242,41 @@ func (w *world) balanced(context.Context) *Violation {
 	return nil
 }
 
+// ended waits until the hooks were told of every end: a moment after nothing is in flight.
+func (g *gateway) ended() *Violation {
+	var begun, ended, wrong int
+	err := g.world.eventually("outcomes", func() error {
+		if begun, ended, wrong = g.observer.ended(); begun > ended {
+			return errWaiting
+		}
+		return nil
+	})
+	if err != nil || begun != ended || wrong > 0 {
+		return violation(Released, "%d Selections began and %d ended, %d of them otherwise than once", begun, ended, wrong)
+	}
+	g.observer.mu.Lock()
+	reaped := g.observer.reaped
+	g.observer.mu.Unlock()
+	if reaped > 0 {
+		return violation(Released, "%d Selections had to be reaped", reaped)
+	}
+	return nil
+}
+
 // idle says what is still in flight.
 func (w *world) idle() error {
-	if n := w.router.InFlight(); n != 0 {
-		return fmt.Errorf("%w: %d Selections", errWaiting, n)
+	for _, g := range w.everyGateway() {
+		if n := g.router.InFlight(); n != 0 {
+			return fmt.Errorf("%w: %d Selections", errWaiting, n)
+		}
+		if n := g.router.Waiting(); n != 0 {
+			return fmt.Errorf("%w: %d in line", errWaiting, n)
+		}
+		if n := g.fleet.InFlight(); n != 0 {
+			return fmt.Errorf("%w: %d bookings", errWaiting, n)
+		}
 	}
-	if n := w.router.Waiting(); n != 0 {
-		return fmt.Errorf("%w: %d in line", errWaiting, n)
-	}
-	if n := w.fleet.InFlight(); n != 0 {
-		return fmt.Errorf("%w: %d bookings", errWaiting, n)
-	}
-	for _, m := range w.observer.everyMember() {
+	for _, m := range w.everyMember() {
 		for rank := range m.Ranks() {
 			f := m.InFlight(rank)
 			if f.Requests != 0 || f.PrefillTokens != 0 || f.OutputTokens != 0 || f.ContextTokens != 0 || f.PrefillPairs != 0 {
@@ -280,9 +302,9 @@ func (w *world) recorded(ctx context.Context) *Violation {
 	if err := w.ledger.Flush(ctx); err != nil {
 		return violation(Accounts, "the sink is mended and does not get what there is: %v", err)
 	}
-	w.observer.mu.Lock()
-	lost := w.observer.lost
-	w.observer.mu.Unlock()
+	w.losses.mu.Lock()
+	lost := w.losses.lost
+	w.losses.mu.Unlock()
 	records, stats := w.vault.all(), w.ledger.Stats()
 	if lost > 0 || uint64(len(records)) != stats.Appended {
 		return violation(Accounts, "%d records were taken, the sink has %d, %d are lost", stats.Appended, len(records), lost)
@@ -347,13 +369,23 @@ func without1(text, member string) string {
 	return strings.Replace(text, member+",", "", 1)
 }
 
-// heals waits until the fleet is what it was told to be and serves.
+// heals waits until each fleet is what it was told to be and its gateway serves.
 func (w *world) heals(ctx context.Context) *Violation {
+	for _, g := range w.gateways {
+		if v := g.heals(ctx); v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+func (g *gateway) heals(ctx context.Context) *Violation {
+	w := g.world
 	err := w.eventually("the fleet", func() error {
-		if err := w.told(); err != nil {
+		if err := g.told(); err != nil {
 			return err
 		}
-		if n := w.fleet.Snapshot().Routable(); n != len(w.sites) {
+		if n := g.fleet.Snapshot().Routable(); n != len(w.sites) {
 			return fmt.Errorf("%w: %d workers of %d take requests", errWaiting, n, len(w.sites))
 		}
 		return nil
@@ -368,7 +400,7 @@ func (w *world) heals(ctx context.Context) *Violation {
 	var last *client
 	err = w.eventually("a request", func() error {
 		last = w.newClient(1, 1) // a stream, private, to its end
-		last.stage, last.tenant = stageNever, "t0"
+		last.gateway, last.stage, last.tenant = g, stageNever, "t0"
 		if w.send(ctx, last); !last.whole() {
 			return errWaiting
 		}
@@ -378,75 +410,4 @@ func (w *world) heals(ctx context.Context) *Violation {
 		return violation(Heals, "everything is mended and a request gets status %d, %v: %.300s", last.status, last.err, last.text)
 	}
 	return last.check()
-}
-
-// knows compares what the router knows of caches with what is in them, when all bookings
-// have expired.
-func (w *world) knows(ctx context.Context) *Violation {
-	w.clocks[0].pass(time.Hour)
-	var last *Violation
-	tries := 0
-	err := w.eventually("caches", func() error {
-		tries++
-		for _, s := range w.sites {
-			if last = w.compare(ctx, s); last != nil {
-				if tries&(tries-1) == 0 { // seldom: what is new drives out what is wrong
-					w.nudge(ctx, s)
-				}
-				return errWaiting
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return last
-	}
-	return nil
-}
-
-// nudge has an engine publish something: only then it shows that the message before was lost.
-func (w *world) nudge(ctx context.Context, s *site) {
-	w.nudges++
-	if s.nudged++; s.shaken && s.nudged > 2 { // nothing else makes good what is lost for good
-		_ = w.post(ctx, s.engine.URL()+"/reset_prefix_cache", "")
-	}
-	if w.nudges%3 == 0 {
-		// Whether events come when requests do the router sees by its own requests only.
-		c := w.newClient(2, 300+w.nudges)
-		c.stage, c.tenant, c.among = stageNever, "t0", s.engine.Name()
-		w.send(ctx, c)
-	}
-	text := "nudge " + fleettest.Text(uint64(w.nudges)<<32+uint64(s.index), 20)
-	_ = w.post(ctx, s.engine.URL()+"/v1/completions", fmt.Sprintf(`{"model":%q,"prompt":%q,"max_tokens":1}`, model, text))
-}
-
-// compare says how what is known of a site differs from what is so.
-func (w *world) compare(ctx context.Context, s *site) *Violation {
-	silent := s.index == w.setup.silent
-	for number := range w.numbers {
-		_, tokens := w.prompt(number)
-		d, err := w.router.Explain(ctx, &kvsteer.Request{API: kvsteer.Completions, Model: model, TokenIDs: tokens, Tags: w.tags(false)})
-		if err != nil {
-			return violation(Heals, "everything is mended and there is nobody for a request: %v", err)
-		}
-		i := slices.IndexFunc(d.Candidates, func(c kvsteer.DecisionCandidate) bool { return c.Name == s.engine.Name() })
-		if i < 0 {
-			return violation(Heals, "%s is no candidate", s.engine.Name())
-		}
-		c, has := &d.Candidates[i], s.engine.CachedTokens(0, tokens)
-		switch {
-		case c.CachedTokens > has && !silent:
-			return violation(NoOvercount, "%s is thought to have %d tokens of prompt %d (%s), has %d, and has told of %d",
-				c.Instance, c.CachedTokens, number, c.TrustState, has, s.wire.told(tokens))
-		case silent && c.CachedTokens > 0:
-			return violation(NoOvercount, "%s is thought to have %d tokens that were booked an hour ago", c.Instance, c.CachedTokens)
-		case silent:
-		case c.Trust != kvcache.Exact:
-			return violation(Heals, "%s is %s: %s", c.Instance, c.TrustState, c.TrustReason)
-		case c.CachedTokens < has:
-			return violation(NoOvercount, "%s is exact, is thought to have %d tokens of prompt %d, and has %d",
-				c.Instance, c.CachedTokens, number, has)
-		}
-	}
-	return nil
 }

@@ -33,6 +33,7 @@ const (
 // client is one request, and whoever sent it.
 type client struct {
 	id      int
+	gateway *gateway
 	path    string
 	body    string
 	tokens  []uint32 // nil where they are not known here
@@ -73,7 +74,8 @@ func (w *world) prompt(number int) (string, []uint32) {
 func (w *world) newClient(a, b int) *client {
 	w.clients++
 	c := &client{
-		id: w.clients, path: "/v1/completions", stream: a%3 > 0, private: a%4 == 1, stage: stageNever,
+		gateway: w.gateways[w.clients%len(w.gateways)],
+		id:      w.clients, path: "/v1/completions", stream: a%3 > 0, private: a%4 == 1, stage: stageNever,
 		tenant: "t" + strconv.Itoa(b%3), after: b, reached: make(chan struct{}), done: make(chan struct{}),
 	}
 	if a%5 > 2 {
@@ -121,7 +123,7 @@ func (w *world) send(ctx context.Context, c *client) {
 		defer timer.Stop()
 	default:
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.gateway.URL+c.path, strings.NewReader(c.body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.gateway.server.URL+c.path, strings.NewReader(c.body))
 	if err != nil {
 		c.err = err
 		return
@@ -214,7 +216,7 @@ func (w *world) drive(ctx context.Context, c *client, calls int) {
 	ctx, cancel := context.WithTimeout(ctx, clientTime)
 	defer cancel()
 	tags := w.tags(c.private)
-	s, err := w.router.Select(ctx, &kvsteer.Request{
+	s, err := c.gateway.router.Select(ctx, &kvsteer.Request{
 		API: kvsteer.Completions, Body: []byte(c.body), Tags: tags, Tenant: c.tenant,
 	})
 	close(c.reached)

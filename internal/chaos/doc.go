@@ -2,7 +2,8 @@
 // drawn from a seed: requests of every kind, clients that leave at every stage, engines
 // that die, hang, restart and come back at other addresses, events that get lost, doubled
 // and reordered, clocks that jump, limits, sinks, tokenizers, discoverers, policies and
-// snapshots that fail. [Run] builds a world of real parts around one router (a gateway,
+// snapshots that fail, gateways that lose sight of each other. [Run] builds a world of real
+// parts around one router or two that tell each other of their work (a gateway,
 // engines of fleettest on sockets, events over ZMTP), takes the steps one by one, mends
 // all faults, and says which invariant of docs/DESIGN.md did not hold. [Shrink] leaves
 // out of a plan what is not needed to break it.

@@ -127,7 +127,12 @@ func (p *publisher) Publish(payload []byte) uint64 {
 
 // told returns how many of a prompt's tokens an index holds that has applied all that the
 // present life has published, in order: whether the router or the engine is wrong.
-func (w *wire) told(tokens []uint32) int {
+func (w *wire) told(tokens []uint32) int { return w.heard(tokens, false) }
+
+// ever is told of an index that nothing leaves.
+func (w *wire) ever(tokens []uint32) int { return w.heard(tokens, true) }
+
+func (w *wire) heard(tokens []uint32, keeps bool) int {
 	w.mu.Lock()
 	p := w.now
 	w.mu.Unlock()
@@ -142,10 +147,15 @@ func (w *wire) told(tokens []uint32) int {
 	for _, payload := range p.said {
 		b, err := d.Decode(payload)
 		if err != nil {
-			x.Clear(o)
+			if !keeps {
+				x.Clear(o)
+			}
 			continue
 		}
 		for i := range b.Events {
+			if keeps && b.Events[i].Kind != kvcache.Stored {
+				continue
+			}
 			x.Apply(o, &b.Events[i])
 		}
 	}

@@ -111,6 +111,12 @@ func (o *observer) ended() (begun, ended, wrong int) {
 	return o.firsts, ended, wrong
 }
 
+func (o *observer) leak() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.leaked
+}
+
 func (o *observer) everyMember() []*fleet.Member {
 	o.mu.Lock()
 	defer o.mu.Unlock()

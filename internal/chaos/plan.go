@@ -78,6 +78,11 @@ func ops() []weighted {
 		{"discover", 4},
 		{"drain", 2},
 		{"snapshot", 2},
+
+		// Of worlds with two gateways.
+		{"bus", 4},
+		{"noise", 2},
+		{"gateway", 2},
 	}
 }
 
@@ -163,6 +168,7 @@ type setup struct {
 	queue          bool
 	outside        bool // there is a provider
 	hasty          bool // the gateway has little patience with silence
+	gateways       int  // two tell each other of their work
 }
 
 // setup is drawn from the seed alone.
@@ -171,5 +177,6 @@ func (p Plan) setup() setup {
 	s := setup{engines: 3, shared: 1, silent: 2, blocks: 24 + rng.IntN(80)}
 	s.queue, s.outside = rng.IntN(4) == 0, rng.IntN(2) == 0
 	s.hasty = rng.IntN(8) == 0
+	s.gateways = 1 + rng.IntN(2)
 	return s
 }

@@ -49,6 +49,8 @@ func bugs() []bug {
 		{"PromptInLog", chaos.Secret},
 		{"UnknownRefused", chaos.Available},
 		{"OutageEmpties", chaos.Listed},
+		{"PeerShareStays", chaos.Peers},
+		{"ListenGivesUp", chaos.Peers},
 	}
 }
 

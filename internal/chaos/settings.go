@@ -10,6 +10,8 @@ const (
 	firstByte     = 10 * time.Second
 	hastyByte     = 1500 * time.Millisecond // in some worlds
 	tokenizerTime = 150 * time.Millisecond
+	beat          = 50 * time.Millisecond // of gateways that tell each other of their work
+	dead          = 5 * beat              // a gateway without a word for so long is
 	// maxIdle is longer than all jumps of a clock together: else Selections that are
 	// under way would rightly be taken for forgotten.
 	maxIdle = 10_000 * time.Hour

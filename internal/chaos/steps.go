@@ -27,6 +27,8 @@ func (w *world) take(ctx context.Context, s Step) error {
 		return w.takeLife(s)
 	case "lose", "burn", "corrupt", "delay", "repeat", "swap", "cut", "reset":
 		return w.takeEvents(ctx, s)
+	case "bus", "noise", "gateway":
+		return w.takeReplicas(ctx, s)
 	case "skew", "limits", "sink", "tokenizer", "provider", "discover", "drain", "snapshot", "policy":
 		return w.takeRouter(s)
 	default:
@@ -208,7 +210,9 @@ func (w *world) takeRouter(s Step) error {
 		w.list(s.A % inventoryStates)
 	case "drain":
 		// It may be that the fleet has not heard of it.
-		_ = w.fleet.Drain(w.site(s.A).engine.Name(), s.B%2 == 0)
+		for _, g := range w.gateways {
+			_ = g.fleet.Drain(w.site(s.A).engine.Name(), s.B%2 == 0)
+		}
 	case "snapshot":
 		return w.takeSnapshot(s)
 	default:
@@ -308,6 +312,7 @@ func (w *world) takeSnapshot(s Step) error {
 type relic struct {
 	tokens   []uint32
 	instance string
+	gateway  int
 }
 
 // leaveRelic sends a prompt that nothing else begins like, and remembers who has it.
@@ -318,28 +323,38 @@ func (w *world) leaveRelic(ctx context.Context, s Step) error {
 	tokens := fleettest.Tokenize(canary + " " + fleettest.Text(w.plan.Seed<<8+uint64(len(w.relics))+1<<62, 64))
 	ctx, cancel := context.WithTimeout(ctx, glance*10)
 	defer cancel()
-	sel, err := w.router.Select(ctx, &kvsteer.Request{
+	g := w.gateways[s.B%len(w.gateways)]
+	sel, err := g.router.Select(ctx, &kvsteer.Request{
 		API: kvsteer.Completions, Model: model, TokenIDs: tokens, WorkersOnly: true, Tags: w.tags(s.A%2 == 0),
 	})
 	if err != nil {
 		return nil // there may be nobody to leave it with
 	}
-	w.relics = append(w.relics, relic{tokens, sel.Target().Instance})
+	w.relics = append(w.relics, relic{tokens, sel.Target().Instance, g.index})
 	sel.FirstToken()
 	sel.Done(kvsteer.Usage{})
 	return nil
 }
 
+// at reports whether an instance of a gateway's fleet is the one that has the relic.
+func (r *relic) at(g *gateway, instance string) bool {
+	if r.gateway == g.index {
+		return instance == r.instance
+	}
+	return shared(instance) == shared(r.instance) // each fleet numbers what comes back by itself
+}
+
 // stale returns what is wrong with where the relics seem to be.
-func (w *world) stale(ctx context.Context) *Violation {
+func (g *gateway) stale(ctx context.Context) *Violation {
+	w := g.world
 	for i := range w.relics {
 		r := &w.relics[i]
-		d, err := w.router.Explain(ctx, &kvsteer.Request{API: kvsteer.Completions, Model: model, TokenIDs: r.tokens, Tags: w.tags(false)})
+		d, err := g.router.Explain(ctx, &kvsteer.Request{API: kvsteer.Completions, Model: model, TokenIDs: r.tokens, Tags: w.tags(false)})
 		if err != nil {
 			continue
 		}
 		for k := range d.Candidates {
-			if c := &d.Candidates[k]; c.CachedTokens > 0 && c.Instance != r.instance {
+			if c := &d.Candidates[k]; c.CachedTokens > 0 && !r.at(g, c.Instance) {
 				return violation(ByInstance, "%s seems to have %d tokens of a prompt that only %s was ever sent",
 					c.Instance, c.CachedTokens, r.instance)
 			}
@@ -349,9 +364,9 @@ func (w *world) stale(ctx context.Context) *Violation {
 }
 
 // told says how the fleet differs from what it was told.
-func (w *world) told() error {
+func (g *gateway) told() error {
 	var missing []string
-	s := w.fleet.Snapshot()
+	w, s := g.world, g.fleet.Snapshot()
 	for i := range w.listed {
 		l := &w.listed[i]
 		switch m := s.Member(l.Name); {

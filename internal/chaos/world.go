@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -20,16 +18,16 @@ import (
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
-	"github.com/kvsteer/kvsteer/kvcache/zmtp"
 	"github.com/kvsteer/kvsteer/policy"
 	"github.com/kvsteer/kvsteer/policy/file"
 	"github.com/kvsteer/kvsteer/providers"
 	"github.com/kvsteer/kvsteer/providers/providertest"
+	"github.com/kvsteer/kvsteer/replica/replicatest"
 	"github.com/kvsteer/kvsteer/tenancy/ledger"
 	"github.com/kvsteer/kvsteer/tenancy/quota"
 )
 
-// world is a router and everything around it.
+// world is one or two gateways and everything around them.
 type world struct {
 	plan  Plan
 	setup setup
@@ -38,8 +36,9 @@ type world struct {
 	// patience bounds waits for what must happen.
 	patience time.Duration
 
-	// The clocks of the router, the fleet, the limits and the providers.
-	clocks  [4]clock
+	// The clocks of the router, the fleet, the limits and the providers; and of the second
+	// gateway's router and fleet.
+	clocks  [6]clock
 	journal journal
 	sites   []*site
 	names   int // of engines, so far
@@ -48,7 +47,6 @@ type world struct {
 	cables      cables
 	inventory   *inventory
 	listed      []fleet.Worker // what the fleet is to have, once it could be told
-	fleet       *fleet.Fleet
 	tokenizer   tokenizers
 	encoder     *prompt.Encoder
 	source      *file.Source
@@ -59,11 +57,11 @@ type world struct {
 	provider    *providertest.Server
 	provides    atomic.Int32 // what the provider does
 	set         *providers.Set
-	router      *kvsteer.Router
-	transport   *kvsteer.Transport
-	gateway     *httptest.Server
+	bus         *replicatest.Bus
+	gateways    []*gateway
+	past        []*gateway // that were closed
 	http        *http.Client
-	observer    observer
+	losses      observer // of the ledger
 
 	clients  int
 	checked  int          // of ended, so many
@@ -102,7 +100,7 @@ func build(plan Plan, o Options, dir string) (*world, error) {
 	}
 	logger := slog.New(slog.NewJSONHandler(&w.journal, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	for _, part := range []func(*slog.Logger) error{
-		w.buildSites, w.buildFleet, w.buildTenancy, w.buildPolicy, w.buildProviders, w.buildRouter,
+		w.buildSites, w.buildEncoder, w.buildTenancy, w.buildPolicy, w.buildProviders, w.buildGateways,
 	} {
 		if err := part(logger); err != nil {
 			return w, err
@@ -128,16 +126,7 @@ func (w *world) buildSites(*slog.Logger) error {
 	return nil
 }
 
-func (w *world) buildFleet(logger *slog.Logger) error {
-	f, err := fleet.New(fleet.Options{
-		Discoverer: w.inventory, ProbeInterval: probes, ScrapeInterval: probes, ProbeTimeout: patience,
-		UnhealthyAfter: 3, Now: w.clocks[1].now, Logger: logger, OnChange: w.observer.onChange,
-	})
-	if err != nil {
-		return fmt.Errorf("fleet: %w", err)
-	}
-	w.fleet = f
-	w.closing(f.Close)
+func (w *world) buildEncoder(*slog.Logger) error {
 	w.tokenizer.base = &http.Transport{}
 	w.encoder = prompt.NewEncoder(prompt.Options{
 		Client: &http.Client{Transport: &w.tokenizer}, Deadline: tokenizerTime, Now: w.clocks[0].now,
@@ -161,7 +150,7 @@ func (w *world) buildTenancy(logger *slog.Logger) error {
 		return fmt.Errorf("limits: %w", err)
 	}
 	w.gate.to = limiter
-	l, err := ledger.New(ledger.Options{Sink: &w.vault, Logger: logger, OnLost: w.observer.onLost})
+	l, err := ledger.New(ledger.Options{Sink: &w.vault, Logger: logger, OnLost: w.losses.onLost})
 	if err != nil {
 		return fmt.Errorf("ledger: %w", err)
 	}
@@ -207,48 +196,6 @@ func (w *world) buildProviders(logger *slog.Logger) error {
 		return fmt.Errorf("providers: %w", err)
 	}
 	w.closing(w.set.Close)
-	return nil
-}
-
-func (w *world) buildRouter(logger *slog.Logger) error {
-	opts := []kvsteer.Option{
-		kvsteer.WithFleet(w.fleet), kvsteer.WithEncoder(w.encoder), kvsteer.WithPolicy(w.source), kvsteer.WithTags(tagPrivate),
-		kvsteer.WithEvents(&zmtp.Transport{DialContext: w.cables.dial, RetryMin: 2 * time.Millisecond, RetryMax: 50 * time.Millisecond}),
-		kvsteer.WithTenancy(kvsteer.TenancyOptions{Limits: &w.gate, Ledger: w.ledger}),
-		kvsteer.WithHooks(&w.observer), kvsteer.WithLogger(logger), kvsteer.WithClock(w.clocks[0].now), kvsteer.WithSeed(w.plan.Seed + 1),
-		kvsteer.WithMaxIdle(maxIdle),
-	}
-	if w.set != nil {
-		opts = append(opts, kvsteer.WithProviders(w.set))
-	}
-	if w.setup.queue {
-		opts = append(opts, kvsteer.WithQueue(kvsteer.QueueOptions{MaxWaiting: 20, MaxWait: 200 * time.Millisecond}))
-	}
-	r, err := kvsteer.New(opts...)
-	if err != nil {
-		return fmt.Errorf("router: %w", err)
-	}
-	w.router = r
-	w.closing(r.Close)
-	silence := firstByte
-	if w.setup.hasty {
-		silence = hastyByte
-	}
-	w.transport = kvsteer.NewTransport(r, kvsteer.TransportOptions{
-		Describe: w.describe, FirstByteTimeout: silence, IdleTimeout: silence,
-	})
-	w.gateway = httptest.NewServer(&httputil.ReverseProxy{
-		Rewrite: func(*httputil.ProxyRequest) {}, Transport: w.transport, ErrorHandler: kvsteer.WriteError,
-		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelError), FlushInterval: -1,
-	})
-	base := &http.Transport{MaxIdleConnsPerHost: 64}
-	w.http = &http.Client{Transport: base}
-	w.closing(func() error {
-		base.CloseIdleConnections()
-		w.gateway.Close()
-		w.transport.CloseIdleConnections()
-		return nil
-	})
 	return nil
 }
 

@@ -25,4 +25,6 @@ const (
 	PromptInLog        = false
 	UnknownRefused     = false
 	OutageEmpties      = false
+	PeerShareStays     = false
+	ListenGivesUp      = false
 )

@@ -32,4 +32,6 @@ var (
 	PromptInLog        = is("PromptInLog")
 	UnknownRefused     = is("UnknownRefused")
 	OutageEmpties      = is("OutageEmpties")
+	PeerShareStays     = is("PeerShareStays")
+	ListenGivesUp      = is("ListenGivesUp")
 )
