@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kvsteer/kvsteer"
@@ -179,4 +180,40 @@ func ExampleWithHooks() {
 	sel.Abort(errors.New("the client went away"))
 	fmt.Println(failed.n)
 	// Output: 1
+}
+
+// refusals counts requests that were turned down, by code.
+type refusals struct {
+	mu     sync.Mutex
+	byCode map[kvsteer.Code]int
+}
+
+func (r *refusals) OnRefusal(f *kvsteer.Refusal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.byCode[f.Err.Code]++ // never label metrics with f.Model: clients choose it
+}
+
+func ExampleHookRefusal() {
+	workers, err := fleet.New(fleet.Options{Discoverer: fleet.Static()})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer workers.Close()
+	seen := &refusals{byCode: map[kvsteer.Code]int{}}
+	router, err := kvsteer.New(kvsteer.WithFleet(workers), kvsteer.WithHooks(seen))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer router.Close()
+	_, err = router.Select(context.Background(), &kvsteer.Request{API: kvsteer.ChatCompletions, Body: []byte("no JSON")})
+	fmt.Println(kvsteer.CodeOf(err))
+	// What the gateway turns down before it asks the router is counted too.
+	router.Refuse(&kvsteer.Refusal{Err: &kvsteer.Error{Code: kvsteer.CodeBadRequest, Message: "no such path"}})
+	fmt.Println(seen.byCode[kvsteer.CodeBadRequest])
+	// Output:
+	// bad request
+	// 2
 }

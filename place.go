@@ -65,7 +65,7 @@ func (r *Router) Place(f *Forward) (*Placement, error) {
 	p, label, err := r.place(f)
 	if err != nil && len(r.opts.hooks.refusal) > 0 {
 		model, _ := f.modelIn()
-		r.opts.refusal("", model, label, err)
+		r.refusal(Refusal{Model: model, TenantLabel: label}, err)
 	}
 	return p, err
 }

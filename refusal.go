@@ -3,6 +3,7 @@ package kvsteer
 import (
 	"errors"
 	"net/http"
+	"time"
 )
 
 // HookRefusal is told of every request that the router turns down before anybody is asked,
@@ -12,7 +13,7 @@ import (
 // ([CodeCanceled]). It is told when Select or Place return an error, and when a Transport does
 // before it has asked for either; of second attempts it is not, they end with an [Outcome]. So every
 // request has either a Refusal or an Outcome, but for those without a prompt that were
-// forwarded.
+// forwarded, and those that a gateway refuses without a word: see [Router.Refuse].
 type HookRefusal interface {
 	OnRefusal(f *Refusal)
 }
@@ -26,32 +27,43 @@ type Refusal struct {
 	// TenantLabel is the tenant's name in metrics, "" without a [tenancy.Labels] or if it
 	// is not known whom the request comes from.
 	TenantLabel string
+	// Took is the time from Select to the refusal, waiting for a worker included; 0 if it was
+	// refused before.
+	Took time.Duration
 	// Err says why.
 	Err *Error
 }
 
-// refusal tells the hooks that a request was turned down because of err.
-func (o *options) refusal(api, model, label string, err error) {
-	var e *Error
-	if len(o.hooks.refusal) == 0 || !errors.As(err, &e) {
+// Refuse tells the hooks of a request that the gateway itself turns down, for a reason that
+// the router never hears of: it is then counted as others are. An Err is needed, or nothing is
+// told. It is not for errors of Select, Place or a Transport, of which the hooks know, nor for
+// a request that has a [Selection]. It may be called from many goroutines at once.
+func (r *Router) Refuse(f *Refusal) {
+	if f == nil || f.Err == nil {
 		return
 	}
-	f := &Refusal{API: api, Model: model, TenantLabel: label, Err: e}
-	for _, h := range o.hooks.refusal {
+	for _, h := range r.opts.hooks.refusal {
 		h.OnRefusal(f)
+	}
+}
+
+// refusal tells the hooks that a request was turned down because of err.
+func (r *Router) refusal(f Refusal, err error) {
+	if len(r.opts.hooks.refusal) > 0 && errors.As(err, &f.Err) {
+		r.Refuse(&f)
 	}
 }
 
 // unread is refusal for a request whose body a Transport could not read.
 func (t *Transport) unread(api string, err error) error {
-	t.router.opts.refusal(api, "", "", err)
+	t.router.refusal(Refusal{API: api}, err)
 	return err
 }
 
 // listed is refusal for a request about models that a Transport answers itself.
 func (t *Transport) listed(model string, resp *http.Response, err error) (*http.Response, error) {
 	if err != nil {
-		t.router.opts.refusal("", model, "", err)
+		t.router.refusal(Refusal{Model: model}, err)
 	}
 	return resp, err
 }

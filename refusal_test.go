@@ -135,3 +135,15 @@ func TestAFailedRequestIsNoRefusal(t *testing.T) {
 	require.Empty(t, hook.take())
 	require.Len(t, seen.outcomes, 1)
 }
+
+// What a gateway refuses by itself is told like the rest.
+func TestAGatewaysOwnRefusalIsTold(t *testing.T) {
+	t.Parallel()
+	hook := &turnedDown{}
+	r := newRig(t, rigConfig{engines: 1, options: []kvsteer.Option{kvsteer.WithHooks(hook)}})
+	r.router.Refuse(&kvsteer.Refusal{API: "messages", Err: &kvsteer.Error{Code: kvsteer.CodeBadRequest}})
+	require.Equal(t, []string{"messages|||bad request"}, hook.take())
+	r.router.Refuse(&kvsteer.Refusal{})
+	r.router.Refuse(nil)
+	require.Empty(t, hook.take())
+}

@@ -159,7 +159,7 @@ func (r *Router) Select(ctx context.Context, req *Request) (*Selection, error) {
 		if req != nil {
 			api = req.API.String()
 		}
-		r.opts.refusal(api, s.parsed.model, s.account.label, err)
+		r.refusal(Refusal{API: api, Model: s.parsed.model, TenantLabel: s.account.label, Took: r.opts.now().Sub(s.began)}, err)
 		return nil, err
 	}
 	r.live.add(s)

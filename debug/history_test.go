@@ -69,7 +69,7 @@ func TestTheLastMinutesAreKept(t *testing.T) {
 	require.Equal(t, http.StatusOK, r.ask("two"))
 	require.Eventually(t, func() bool { return r.state().Sums.Done == 2 }, patience, 20*time.Millisecond)
 	now = now.Add(25 * time.Second)
-	r.seen.OnRejection(&kvsteer.Decision{Chosen: -1}, &kvsteer.Error{Code: kvsteer.CodeSaturated})
+	r.seen.OnRefusal(&kvsteer.Refusal{Err: &kvsteer.Error{Code: kvsteer.CodeSaturated}})
 	list := history()
 	require.Len(t, list, 2, "nothing happened between them")
 	require.EqualValues(t, 1_000_000_000_000, list[0].At)
@@ -79,7 +79,7 @@ func TestTheLastMinutesAreKept(t *testing.T) {
 	require.Zero(t, list[1].Decisions)
 
 	now = now.Add(285 * time.Second) // the first is out, and its place is taken
-	r.seen.OnRejection(&kvsteer.Decision{Chosen: -1}, &kvsteer.Error{Code: kvsteer.CodeSaturated})
+	r.seen.OnRefusal(&kvsteer.Refusal{Err: &kvsteer.Error{Code: kvsteer.CodeSaturated}})
 	list = history()
 	require.Len(t, list, 2, "%v", list)
 	require.EqualValues(t, 1_000_000_020_000, list[0].At)

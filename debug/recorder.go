@@ -30,7 +30,8 @@ const (
 // It needs no closing.
 //
 // It keeps 200 decisions and 50 rejections, at most 20 of a second, with at most 64 candidates
-// each; sums are of all. That is some megabytes at most.
+// each; sums are of all: of requests turned away also of those that never were compared with
+// workers, such as for a model that nobody serves, of which no more is kept. That is some megabytes at most.
 type Recorder struct {
 	mu         sync.Mutex
 	now        func() time.Time // nil: time.Now
@@ -106,7 +107,8 @@ type sums struct {
 	ToProviders  int64 `json:"toProviders"`
 	PromptTokens int64 `json:"promptTokens"`
 	CachedTokens int64 `json:"cachedTokens"`
-	Rejections   int64 `json:"rejections"`
+	// Rejections are all that were turned away, whatever the reason.
+	Rejections int64 `json:"rejections"`
 	// Done, Failed and Canceled are how requests ended.
 	Done     int64 `json:"done"`
 	Failed   int64 `json:"failed"`
@@ -296,16 +298,28 @@ func kindOf(err error) string {
 	}
 }
 
-// OnRejection implements [kvsteer.HookRejection].
-func (r *Recorder) OnRejection(d *kvsteer.Decision, err *kvsteer.Error) {
+// OnRefusal implements [kvsteer.HookRefusal]. Who left before a worker was chosen was not
+// turned away.
+func (r *Recorder) OnRefusal(f *kvsteer.Refusal) {
+	if f.Err.Code == kvsteer.CodeCanceled {
+		return
+	}
 	now := r.clock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.change++
 	r.sums.Rejections++
 	r.history.at(now).rejections++
+	r.codes.add(f.Err.Code.String())
+}
+
+// OnRejection implements [kvsteer.HookRejection]. OnRefusal is told of the same and counts.
+func (r *Recorder) OnRejection(d *kvsteer.Decision, err *kvsteer.Error) {
+	now := r.clock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.change++
 	code := err.Code.String()
-	r.codes.add(code)
 	if err.Rule != "" {
 		r.refused.add(ruleName{d.Policy, err.Rule})
 	}

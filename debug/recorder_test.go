@@ -218,8 +218,11 @@ func TestRejectionsThatAreKeptAreBounded(t *testing.T) {
 		seen.OnRejection(d, no)
 	}
 	require.Zero(t, testing.AllocsPerRun(100, func() { seen.OnRejection(d, no) }))
+	f := &kvsteer.Refusal{Err: no}
+	require.Zero(t, testing.AllocsPerRun(100, func() { seen.OnRefusal(f) }))
 	s := r.state()
-	require.Greater(t, s.Sums.Rejections, int64(1000))
+	require.Zero(t, s.Sums.Done)
+	require.EqualValues(t, 101, s.Sums.Rejections, "what OnRefusal is told, once each")
 	require.Len(t, s.Rejections, 20)
 	require.Equal(t, "the first", s.Rejections[19].Model)
 	now = now.Add(time.Second)
@@ -291,4 +294,19 @@ func TestRecordingAllocatesNothing(t *testing.T) {
 		seen.OnDecision(d)
 	}
 	require.Zero(t, testing.AllocsPerRun(100, func() { seen.OnDecision(d) }))
+}
+
+// Who is refused before workers are compared was turned away like the rest; who left was not.
+func TestAllThatAreTurnedAwayCount(t *testing.T) {
+	r := newRig(t, rigConfig{})
+	r.model = "nobody-has-it"
+	for range 5 {
+		require.Equal(t, http.StatusNotFound, r.ask("hi"))
+	}
+	r.router.Refuse(&kvsteer.Refusal{Err: &kvsteer.Error{Code: kvsteer.CodeCanceled}})
+	s := r.until(func(s *shown) bool { return s.Sums.Rejections >= 5 })
+	require.EqualValues(t, 5, s.Sums.Rejections)
+	require.Len(t, s.Codes, 1)
+	require.Equal(t, "unknown model", s.Codes[0].Code)
+	require.EqualValues(t, 5, s.Codes[0].Count)
 }

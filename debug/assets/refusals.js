@@ -16,9 +16,10 @@ export function refusals(world) {
   if (!codes.length) out.push(h("p", { class: "empty" }, "Nobody has been turned away."));
   else {
     out.push(table("By reason", ["Reason", "Requests"], codes.map((c) => [c.code, number(c.count)]), [1]));
-    out.push(table("Latest", ["When", "Reason", "Model", "Tenant", "Rule", "What they were told", "Try again after", "Candidates"],
+    if (world.rejections.length) out.push(table("Latest", ["When", "Reason", "Model", "Tenant", "Rule", "What they were told", "Try again after", "Candidates"],
       world.rejections.map((r) => [clock(r.at), r.code, r.model, r.tenant || "–", r.rule || "–", r.message, r.retryAfterMs ? time(r.retryAfterMs) : "–",
         number(r.candidates) + (r.dropped ? ", dropped by " + r.dropped : "")]), []));
+    out.push(h("p", { class: "lead" }, "Requests refused before workers were compared, such as for a model that nobody serves, are in the sums only."));
   }
   morph($("refusals-body"), h("div", {}, ...out));
 }

@@ -160,6 +160,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 		return nil
 	}
 	if err := h.poolless(r); err != nil {
+		h.room.router.Refuse(&kvsteer.Refusal{API: apiOf(r), Err: err})
 		h.fail(w, r, err)
 		return nil
 	}

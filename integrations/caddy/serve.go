@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
 )
 
 func (h *Handler) newProxy(logger *slog.Logger) *httputil.ReverseProxy {
@@ -110,13 +111,22 @@ func (h *Handler) warnOnce(option, what string, field zap.Field) {
 
 // poolless is why a request can't be served if nothing says by which workers, though
 // something should.
-func (h *Handler) poolless(r *http.Request) error {
+func (h *Handler) poolless(r *http.Request) *kvsteer.Error {
 	if h.Pool == "" || h.value(r, "pool", h.Pool) != "" {
 		return nil
 	}
 	return &kvsteer.Error{
 		Code: kvsteer.CodeNoCandidates, Message: "the gateway does not say which pool of workers may serve this request; its operator must",
 	}
+}
+
+// apiOf names what a request is for, "" for one without a prompt.
+func apiOf(r *http.Request) string {
+	api, ok := prompt.APIForPath(strings.TrimSuffix(r.URL.Path, "/"))
+	if !ok || r.Method != http.MethodPost {
+		return ""
+	}
+	return api.String()
 }
 
 // decided is told where a request goes.

@@ -50,6 +50,7 @@ type exchange struct {
 	hinted   bool // there is a subset, be it empty
 	body     []byte
 	early    bool // Envoy answered while a worker was chosen; that is to be received yet
+	told     bool // the router or its hooks know of the request
 	answered bool // the head of the answer is here
 	ended    bool // and all of it
 
@@ -183,6 +184,9 @@ func (x *exchange) close() {
 			x.srv.panicked(p)
 		}
 	}()
+	if x.phase == reading && !x.told { // its body was never whole
+		x.tell(&kvsteer.Error{Code: kvsteer.CodeCanceled, Err: unfinished{}})
+	}
 	x.pulse.stop()
 	if x.placed != nil {
 		x.placed.End()
@@ -201,9 +205,13 @@ func (x *exchange) close() {
 // afterPanic answers a request that nobody has answered yet.
 func (x *exchange) afterPanic() error {
 	if x.phase == waiting || x.phase == reading {
-		return x.deny(&kvsteer.Error{
+		err := &kvsteer.Error{
 			Code: kvsteer.CodeUpstream, Status: http.StatusServiceUnavailable, Message: "the router failed; its log says more",
-		})
+		}
+		if x.told {
+			return x.deny(err)
+		}
+		return x.refuse(err)
 	}
 	return status.Error(codes.Internal, "kvsteer: the router failed; its log says more")
 }

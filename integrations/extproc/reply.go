@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
 )
 
 // maxChunk is how much of a body goes into one message, as Envoy recommends.
@@ -125,6 +126,30 @@ func (x *exchange) stripped() *extprocv3.HeaderMutation {
 // client's own.
 func same(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// refuse answers a request that the router is not asked about.
+func (x *exchange) refuse(err *kvsteer.Error) error {
+	x.tell(err)
+	return x.deny(err)
+}
+
+// tell tells the router's hooks of a request that ends before the router was asked. They may
+// panic: it is answered all the same.
+func (x *exchange) tell(err *kvsteer.Error) {
+	defer func() {
+		if p := recover(); p != nil {
+			x.srv.panicked(p)
+		}
+	}()
+	f := &kvsteer.Refusal{Err: err}
+	if x.head != nil && x.head.URL != nil && x.head.Method == http.MethodPost {
+		if api, ok := prompt.APIForPath(strings.TrimSuffix(x.head.URL.Path, "/")); ok {
+			f.API = api.String()
+		}
+	}
+	x.told = true
+	x.srv.router.Refuse(f)
 }
 
 // deny answers the request with an error, in the dialect of its path.

@@ -36,7 +36,7 @@ func (x *exchange) requestHeaders(msg *extprocv3.ProcessingRequest, h *extprocv3
 	}
 	x.phase = reading
 	if err := x.parse(h.GetHeaders()); err != nil {
-		return x.deny(err)
+		return x.refuse(err)
 	}
 	x.head.RemoteAddr = attribute(msg, attrSource)
 	if h.GetEndOfStream() {
@@ -44,13 +44,13 @@ func (x *exchange) requestHeaders(msg *extprocv3.ProcessingRequest, h *extprocv3
 		return x.decide(whole)
 	}
 	if x.upgrades() {
-		return x.deny(&kvsteer.Error{
+		return x.refuse(&kvsteer.Error{
 			Code: kvsteer.CodeNotForwarded, Status: http.StatusNotImplemented,
 			Message: "upgrades are not served here: ext_proc would wait for the end of a body that has none",
 		})
 	}
 	if n := x.head.ContentLength; n > x.srv.router.MaxBody() {
-		return x.deny(x.tooLarge())
+		return x.refuse(x.tooLarge())
 	}
 	switch x.requestBody {
 	case procv3.ProcessingMode_FULL_DUPLEX_STREAMED:
@@ -85,7 +85,7 @@ func (x *exchange) requestChunk(b *extprocv3.HttpBody) error {
 	switch x.phase {
 	case reading:
 	case waiting:
-		return x.deny(misconfigured("request_header_mode must be SEND"))
+		return x.refuse(misconfigured("request_header_mode must be SEND"))
 	case decided:
 		if x.requestBody != procv3.ProcessingMode_FULL_DUPLEX_STREAMED {
 			return x.send(requestBodyReply(&extprocv3.CommonResponse{}))
@@ -99,7 +99,7 @@ func (x *exchange) requestChunk(b *extprocv3.HttpBody) error {
 	}
 	if int64(len(x.body))+int64(len(b.GetBody())) > x.srv.router.MaxBody() {
 		x.body = nil
-		return x.deny(x.tooLarge())
+		return x.refuse(x.tooLarge())
 	}
 	switch {
 	case x.body == nil && x.requestBody == procv3.ProcessingMode_BUFFERED:
@@ -119,7 +119,7 @@ func (x *exchange) requestChunk(b *extprocv3.HttpBody) error {
 func (x *exchange) requestTrailers(h *corev3.HeaderMap) error {
 	if x.phase == reading {
 		if x.requestBody == procv3.ProcessingMode_BUFFERED {
-			return x.deny(&kvsteer.Error{Code: kvsteer.CodeBadRequest, Message: "the request has trailers but no body"})
+			return x.refuse(&kvsteer.Error{Code: kvsteer.CodeBadRequest, Message: "the request has trailers but no body"})
 		}
 		if err := x.decide(trailed); err != nil || x.phase == over {
 			return err
@@ -135,7 +135,7 @@ const maxPrealloc = 1 << 20
 
 // parse makes a request of the headers, and takes out of them what only the router and
 // Envoy may say.
-func (x *exchange) parse(h *corev3.HeaderMap) error {
+func (x *exchange) parse(h *corev3.HeaderMap) *kvsteer.Error {
 	x.head = &http.Request{Header: http.Header{}, Body: someBody{}}
 	path := ""
 	seen := map[string]bool{}
@@ -243,9 +243,9 @@ func (x *exchange) decide(s seen) error {
 	ok = ok && x.head.Method == http.MethodPost
 	switch {
 	case x.hinted && len(x.subset) == 0:
-		return x.deny(&kvsteer.Error{Code: kvsteer.CodeNoCandidates, Message: "the subset of endpoints to choose from is empty"})
+		return x.refuse(&kvsteer.Error{Code: kvsteer.CodeNoCandidates, Message: "the subset of endpoints to choose from is empty"})
 	case ok && s == unseen:
-		return x.deny(misconfigured("request_body_mode must be FULL_DUPLEX_STREAMED or BUFFERED"))
+		return x.refuse(misconfigured("request_body_mode must be FULL_DUPLEX_STREAMED or BUFFERED"))
 	case ok:
 		return x.byPrompt(api, s)
 	case x.head.Method == http.MethodGet && (x.head.URL.Path == pathModels || strings.HasPrefix(x.head.URL.Path, pathModels+"/")):
@@ -261,7 +261,7 @@ func (x *exchange) byPrompt(api kvsteer.API, s seen) error {
 	if d := x.srv.opts.Describe; d != nil {
 		d(x.head, q)
 		if !x.within(q) {
-			return x.deny(&kvsteer.Error{
+			return x.refuse(&kvsteer.Error{
 				Code: kvsteer.CodeNoCandidates, Message: "no endpoint of the subset is one that the request may go to",
 			})
 		}
@@ -269,7 +269,8 @@ func (x *exchange) byPrompt(api kvsteer.API, s seen) error {
 	q.WorkersOnly = true // Envoy is told an address, and can't speak to providers
 	to := destination{}
 	err := x.patiently(func(ctx context.Context) (err error) {
-		if x.sel, err = x.srv.router.Select(ctx, q); err != nil {
+		x.sel, err = x.srv.router.Select(ctx, q)
+		if x.told = true; err != nil {
 			return err
 		}
 		for {
@@ -335,7 +336,8 @@ func (x *exchange) byLoad(s seen) error {
 	}
 	to := destination{}
 	err := x.patiently(func(ctx context.Context) (err error) {
-		if x.placed, err = x.srv.router.Place(f); err != nil {
+		x.placed, err = x.srv.router.Place(f)
+		if x.told = true; err != nil {
 			return err
 		}
 		for {
@@ -362,6 +364,7 @@ func (x *exchange) byLoad(s seen) error {
 
 func (x *exchange) listModels() error {
 	resp, err := x.srv.models.RoundTrip(x.head.WithContext(x.stream.Context()))
+	x.told = true
 	if err != nil {
 		return x.deny(err)
 	}
@@ -369,7 +372,7 @@ func (x *exchange) listModels() error {
 	return x.immediate(resp)
 }
 
-func (x *exchange) tooLarge() error {
+func (x *exchange) tooLarge() *kvsteer.Error {
 	return &kvsteer.Error{
 		Code:    kvsteer.CodeTooLarge,
 		Message: "the body is larger than " + strconv.FormatInt(x.srv.router.MaxBody(), 10) + " bytes (the gateway's WithMaxBody)",
@@ -377,7 +380,7 @@ func (x *exchange) tooLarge() error {
 }
 
 // misconfigured is the error for an Envoy that withholds what a choice needs.
-func misconfigured(what string) error {
+func misconfigured(what string) *kvsteer.Error {
 	return &kvsteer.Error{
 		Code: kvsteer.CodeUpstream, Status: http.StatusServiceUnavailable,
 		Message: "the gateway's ext_proc filter is misconfigured: " + what,

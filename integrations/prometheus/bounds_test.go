@@ -346,3 +346,52 @@ func TestFoldingLosesNothing(t *testing.T) {
 	folds.Wait()
 	assert.InDelta(t, 4*each, sum(gather(t, reg)["kvsteer_tenant_requests_total"]), 0)
 }
+
+// A label that was folded has no series again because of requests that got it before: nobody
+// would end them. If it is given again, it has.
+func TestWhatIsFoldedStaysFolded(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_000_000, 0)
+	m, reg := alone(t, prometheus.Options{Now: func() time.Time { return now }})
+	d := decided("w", model)
+	d.TenantLabel = "t"
+	no := &kvsteer.Error{Code: kvsteer.CodeSaturated}
+	series := func() (n int) {
+		for _, s := range gather(t, reg)["kvsteer_tenant_rejected_requests_total"].GetMetric() {
+			if s.GetLabel()[0].GetValue() == "t" {
+				n++
+			}
+		}
+		return n
+	}
+	m.OnDecision(d)
+	require.Equal(t, 1, series())
+	m.FoldTenant("t")
+	require.Zero(t, series())
+
+	now = now.Add(time.Second)
+	waited := *d
+	waited.Waited = 2 * time.Second
+	m.OnDecision(&waited)
+	m.OnOutcome(ended(&waited, nil))
+	again := *d
+	again.Attempt = 2
+	m.OnDecision(&again)
+	m.OnRefusal(&kvsteer.Refusal{TenantLabel: "t", Took: 2 * time.Second, Err: no})
+	require.Zero(t, series(), "requests that came before")
+	got := gather(t, reg)
+	assert.InDelta(t, 1, sum(got["kvsteer_tenant_rejected_requests_total"], "tenant", labels.Other), 0)
+	assert.InDelta(t, 1, sum(got["kvsteer_tenant_requests_total"], "tenant", labels.Other), 0)
+
+	m.OnRefusal(&kvsteer.Refusal{TenantLabel: "t", Took: time.Millisecond, Err: no})
+	require.Equal(t, 1, series(), "it was given again")
+	m.FoldTenant("t")
+	for i := range 2000 { // more than are remembered
+		m.FoldTenant(fmt.Sprint("x", i))
+	}
+	now = now.Add(time.Second)
+	m.OnDecision(&waited)
+	require.Zero(t, series())
+	m.OnDecision(d)
+	require.Equal(t, 1, series())
+}

@@ -38,8 +38,8 @@ func (m *Metrics) OnDecision(d *kvsteer.Decision) {
 		}
 		s.promptLen.Observe(float64(d.PromptTokens))
 	}
-	if d.TenantLabel != "" {
-		m.tenants.get(only(d.TenantLabel))
+	if d.TenantLabel != "" && d.Attempt == 1 {
+		m.tenantCame(d.TenantLabel, d.Took+d.Waited)
 	}
 	m.rules.get(key{d.Policy, d.Rule}).decisions.Inc()
 	for i := range d.Shadows {
@@ -55,7 +55,7 @@ func (m *Metrics) OnDecision(d *kvsteer.Decision) {
 func (m *Metrics) OnRefusal(f *kvsteer.Refusal) {
 	m.requests.rejected.of(f.Err.Code.String()).Inc() // of a fixed vocabulary
 	if f.TenantLabel != "" && f.Err.Code != kvsteer.CodeCanceled {
-		m.tenants.get(only(f.TenantLabel)).rejected.Inc()
+		m.tenantRefused(f)
 	}
 }
 

@@ -26,6 +26,7 @@ type Metrics struct {
 	models    *table[modelSet]
 	workers   *table[workerSet]
 	tenants   *table[tenantSet]
+	folds     folds // of tenants' labels
 	providers *table[providerSet]
 	rules     *table[ruleSet]
 	shadows   *table[shadowSet]

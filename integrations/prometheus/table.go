@@ -152,17 +152,15 @@ func (t *table[T]) list() []named[T] {
 	return out
 }
 
-// remove ends the series of a name.
-func (t *table[T]) remove(k key) (*T, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+// remove ends the series of a name, and returns them if there were any. t.mu is held.
+func (t *table[T]) remove(k key) *T {
 	e := t.sets[k]
 	if e == nil {
-		return nil, false
+		return nil
 	}
 	delete(t.sets, k)
 	t.drop(e.label)
-	return e.set, true
+	return e.set
 }
 
 // sweep ends the series of those that keep says no to; used is whether they were used since

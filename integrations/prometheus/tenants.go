@@ -1,6 +1,9 @@
 package prometheus
 
 import (
+	"strings"
+	"time"
+
 	prom "github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
@@ -39,15 +42,74 @@ func (m *Metrics) newTenants() {
 // tenantEnded counts the end of a request of a tenant's label or, if that has been folded
 // since the request came, of the others.
 func (m *Metrics) tenantEnded(label string, o *kvsteer.Outcome, end int) {
+	if !m.ofTenant(label, func(t *tenantSet) { t.outcome(o, end) }) {
+		m.tenants.fold().outcome(o, end)
+	}
+}
+
+// tenantRefused does so for a request that was turned down.
+func (m *Metrics) tenantRefused(f *kvsteer.Refusal) {
+	m.tenantCame(f.TenantLabel, f.Took)
+	if !m.ofTenant(f.TenantLabel, func(t *tenantSet) { t.rejected.Inc() }) {
+		m.tenants.fold().rejected.Inc()
+	}
+}
+
+// ofTenant has the series of a label counted in, and reports whether there are any.
+func (m *Metrics) ofTenant(label string, count func(t *tenantSet)) bool {
 	t := m.tenants
 	t.mu.RLock() // nobody folds the label meanwhile
-	if e := t.sets[only(label)]; e != nil {
-		e.set.outcome(o, end)
-		t.mu.RUnlock()
+	defer t.mu.RUnlock()
+	e := t.sets[only(label)]
+	if e == nil {
+		return false
+	}
+	count(e.set)
+	return true
+}
+
+// tenantCame makes the series of a label that a request got so long ago, unless the label
+// has been folded since: nobody would end them again.
+func (m *Metrics) tenantCame(label string, ago time.Duration) {
+	t, k := m.tenants, only(label)
+	if t.find(k) != nil {
 		return
 	}
-	t.mu.RUnlock()
-	t.fold().outcome(o, end)
+	came := m.opts.Now().Add(-ago)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !came.Before(m.folds.last(label)) {
+		t.add(k)
+	}
+}
+
+// maxFolds is of how many labels it is kept when they were folded.
+const maxFolds = 1024
+
+// folds says when labels were folded, under the lock of the tenants' table. The zero value
+// is ready.
+type folds struct {
+	at map[string]time.Time
+	// before is when the last of those was folded that are forgotten.
+	before time.Time
+}
+
+// last is when a label was folded at the latest, or may have been.
+func (f *folds) last(label string) time.Time {
+	if at, ok := f.at[label]; ok {
+		return at
+	}
+	return f.before
+}
+
+func (f *folds) add(label string, now time.Time) {
+	if len(f.at) >= maxFolds {
+		f.at, f.before = nil, now
+	}
+	if f.at == nil {
+		f.at = map[string]time.Time{}
+	}
+	f.at[strings.Clone(label)] = now
 }
 
 func (t *tenantSet) outcome(o *kvsteer.Outcome, end int) {
@@ -63,8 +125,11 @@ func (t *tenantSet) outcome(o *kvsteer.Outcome, end int) {
 // as the OnFold of the labels.Options that Decision.TenantLabel comes from, so that labels
 // that the policy takes away make room for those that it gives.
 func (m *Metrics) FoldTenant(label string) {
-	t, ok := m.tenants.remove(only(label))
-	if !ok {
+	m.tenants.mu.Lock()
+	m.folds.add(label, m.opts.Now())
+	t := m.tenants.remove(only(label))
+	m.tenants.mu.Unlock()
+	if t == nil {
 		return
 	}
 	to := m.tenants.fold()
