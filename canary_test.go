@@ -45,7 +45,7 @@ func entrusted(c *canary.Canary) map[string][]string {
 		"/v1/embeddings":            {`{"model":"m","input":["` + in("prompt") + `"]}`},
 		"/v1/messages/count_tokens": {`{"model":"m","messages":[{"role":"user","content":"` + in("prompt") + `"}]}`},
 		"/v1/rerank":                {`{"model":"m","query":"` + in("prompt") + `"}`},
-		"/v1/things":                {`{"model":"m","a":"` + in("prompt") + `"}`, in("nojson")},
+		"/v1/score":                 {`{"model":"m","a":"` + in("prompt") + `"}`, in("nojson")},
 	}
 	for i := 1; i < 12; i++ { // cut anywhere
 		all["/v1/chat/completions"] = append(all["/v1/chat/completions"], plain[:len(plain)*i/12])
@@ -105,8 +105,21 @@ func answers() map[string]http.HandlerFunc {
 		"no HTTP":           raw(func(asked string) string { return asked + "\r\n\r\n" }),
 		"no status":         raw(func(asked string) string { return "HTTP/1.1 " + asked + "\r\n\r\n" }),
 		"no header":         raw(func(asked string) string { return "HTTP/1.1 200 OK\r\n" + asked + "\r\n\r\n" }),
-		"no length":         raw(func(asked string) string { return "HTTP/1.1 200 OK\r\nContent-Length: " + asked + "\r\n\r\n" }),
-		"odd coding":        raw(func(asked string) string { return "HTTP/1.1 200 OK\r\nTransfer-Encoding: " + asked + "\r\n\r\n" }),
+		"no header, a blank": raw(func(asked string) string {
+			return "HTTP/1.1 200 OK\r\n You asked, my friend: " + strings.ReplaceAll(asked, `"`, "") + "\r\n\r\n"
+		}),
+		"odd header": raw(func(asked string) string {
+			return "HTTP/1.1 200 OK\r\nYou asked, my friend: " + strings.ReplaceAll(asked, `"`, "") + "\r\n\r\n"
+		}),
+		"odd header, later": raw(func(asked string) string {
+			return "HTTP/1.1 200 OK\r\nContent-Length: 0\r\na, b: " + strings.ReplaceAll(asked, `"`, "") + "\r\n\r\n"
+		}),
+		"odd trailer, no quotes": raw(func(asked string) string {
+			return "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nTrailer: X-A\r\n\r\n6\r\ndata: \r\n0\r\na, b: " +
+				strings.ReplaceAll(asked, `"`, "") + "\r\n\r\n"
+		}),
+		"no length":  raw(func(asked string) string { return "HTTP/1.1 200 OK\r\nContent-Length: " + asked + "\r\n\r\n" }),
+		"odd coding": raw(func(asked string) string { return "HTTP/1.1 200 OK\r\nTransfer-Encoding: " + asked + "\r\n\r\n" }),
 		"no chunk": raw(func(asked string) string {
 			return "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + asked + "\r\n"
 		}),

@@ -78,14 +78,14 @@ func unlist(h http.Header) {
 }
 
 // forwardable reports whether nobody who reads the path again can take it for another one:
-// it has no dots, double slashes or backslashes, and no spellings of them that a second
-// decoding would bring out.
+// it has no backslashes, no semicolons, behind which some servers see parameters, and no
+// spellings of these, of dots or of slashes that a second decoding would bring out.
 func forwardable(decoded string) bool {
-	if strings.ContainsAny(decoded, "\\\x00") {
+	if strings.ContainsAny(decoded, "\\;\x00") {
 		return false
 	}
 	lower := strings.ToLower(decoded)
-	for _, hidden := range []string{"%2e", "%2f", "%5c", "%25"} {
+	for _, hidden := range []string{"%2e", "%2f", "%5c", "%3b", "%25"} {
 		if strings.Contains(lower, hidden) {
 			return false
 		}

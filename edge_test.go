@@ -166,7 +166,7 @@ func TestWorkersSayNothingInternal(t *testing.T) {
 		h.Set("X-Kvsteer-Budget", "late")
 		h.Set("X-Cost", "7")
 	})})
-	for _, path := range []string{"/v1/chat/completions", "/v1/things"} {
+	for _, path := range []string{"/v1/chat/completions", "/v1/score"} {
 		resp, err := r.gateway.Client().Post(r.gateway.URL+path, "application/json", strings.NewReader(chatBody("hi", false)))
 		require.NoError(t, err)
 		_, err = io.Copy(io.Discard, resp.Body)
@@ -237,7 +237,7 @@ func TestOnlyRegisteredAddressesAreDialled(t *testing.T) {
 		`"response_format":{"type":"json_schema","json_schema":{"name":"s","schema":{"$ref":"` + away + `/s.json#/a"}}}}`
 	for _, target := range []string{
 		"/v1/chat/completions", away + "/v1/chat/completions", "http://user:pass@127.0.0.1:1/v1/chat/completions",
-		"/v1/chat/completions?redirect", "/v1/chat/completions?proxy", "/v1/things?redirect",
+		"/v1/chat/completions?redirect", "/v1/chat/completions?proxy", "/v1/score?redirect",
 		"//127.0.0.1:1/v1/chat/completions", "///127.0.0.1:1/", "/\\127.0.0.1:1/v1/models", "/v1/../..//127.0.0.1:1/",
 		"/v1/%2e%2e/%2f%2f127.0.0.1:1/", "/@127.0.0.1:1/v1/x", "/v1/x%00@127.0.0.1:1", "/v1/x%0d%0aHost:%20127.0.0.1:1",
 		"/v1/http://127.0.0.1:1/", "/http:127.0.0.1:1", "/v1/x?url=" + away, "/v1/x;@127.0.0.1:1", "/:1/v1/x", "/.127.0.0.1:1",

@@ -99,7 +99,7 @@ func TestOtherPathsGoToAWorkerThatServesTheModel(t *testing.T) {
 	}
 	require.Zero(t, wrong.Load())
 	require.Equal(t, http.StatusNotFound, r.post("/v1/rerank", `{"model":"nobody's","query":"x"}`).status, "anybody's to refuse")
-	require.Equal(t, http.StatusNotFound, r.post("/v1/rerank", `{"model":`).status, "so is this")
+	require.Equal(t, http.StatusBadRequest, r.post("/v1/rerank", `{"model":`).status, "an engine may read what we can't")
 	r.idle()
 }
 
@@ -141,7 +141,7 @@ func TestOtherPathsAreNotRepeatedOnceSent(t *testing.T) {
 		_ = q.Body.Close()
 		return nil, io.ErrUnexpectedEOF
 	})})
-	_, err := tr.RoundTrip(postRequest(t, "/v1/jobs", `{"model":"m"}`)) //nolint:bodyclose // there is none
+	_, err := tr.RoundTrip(postRequest(t, "/v1/moderations", `{"model":"m"}`)) //nolint:bodyclose // there is none
 	require.Equal(t, kvsteer.CodeUpstream, kvsteer.CodeOf(err))
 	require.EqualValues(t, 1, sent.Load())
 	r.idle()
@@ -201,14 +201,14 @@ func TestAnswersWithoutABody(t *testing.T) {
 func TestRedirectsStayAtTheGateway(t *testing.T) {
 	t.Parallel()
 	r := newScripted(t, rigConfig{}, worker{serve: func(w http.ResponseWriter, q *http.Request) {
-		to := "http://" + q.Host + "/v1/things?x=1"
-		if q.URL.Path == "/v1/elsewhere" {
+		to := "http://" + q.Host + "/v1/moderations?x=1"
+		if q.URL.Path == "/v1/audio/speech" {
 			to = "https://example.com/a"
 		}
 		w.Header().Set("Location", to)
 		w.WriteHeader(http.StatusTemporaryRedirect)
 	}})
-	for path, want := range map[string]string{"/v1/things/": "/v1/things?x=1", "/v1/elsewhere": "https://example.com/a"} {
+	for path, want := range map[string]string{"/v1/moderations/": "/v1/moderations?x=1", "/v1/audio/speech": "https://example.com/a"} {
 		q := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://any"+path, http.NoBody)
 		q.RequestURI = ""
 		resp, err := r.transport.RoundTrip(q)

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -16,29 +15,6 @@ import (
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/providers"
 )
-
-// DefaultForward lets through what clients of an inference API call: paths below
-// /v1/ and /v2/ but for those that change which adapters are loaded, and a few of
-// the engines' own that neither change nor reveal anything. Engines serve their
-// administration (sleep, cache reset, profiling, weight updates) on the same
-// port, so everything else stays here. What backends keep (/v1/files) is none of it: it
-// goes to the provider that has it in its Paths, unless the gateway has a function of its
-// own, which must then allow it.
-func DefaultForward(r *http.Request) bool {
-	p := strings.TrimSuffix(r.URL.Path, "/")
-	if path.Clean(p) != p || !forwardable(p) {
-		return false // what an engine makes of dots and double slashes is unknown
-	}
-	switch p {
-	case "/v1/load_lora_adapter", "/v1/unload_lora_adapter":
-		return false
-	case "/tokenize", "/detokenize", "/version", "/ping", "/health",
-		"/rerank", "/score", "/classify", "/pooling":
-		return true
-	default:
-		return (strings.HasPrefix(p, "/v1/") || strings.HasPrefix(p, "/v2/")) && !stateful(p)
-	}
-}
 
 // byLoad forwards a request that no prompt routes to the least loaded worker, and
 // to the next one while nothing can have happened yet.

@@ -105,6 +105,9 @@ func (r *Router) place(f *Forward) (_ *Placement, label string, _ error) {
 		if body, refused = r.isolateForward(f, asked); refused != nil {
 			return nil, label, refused
 		}
+		if body, refused = f.unrankForward(body); refused != nil {
+			return nil, label, refused
+		}
 	}
 	if refused := r.admitForward(f.HTTP.Context(), asked); refused != nil {
 		return nil, label, refused

@@ -157,6 +157,9 @@ func (o *options) parse(req *Request) (parsed, error) {
 	}
 	err := p.scan()
 	if err == nil {
+		err = p.unrank()
+	}
+	if err == nil {
 		p.asked, _ = p.object.Value("model").Str()
 	}
 	if err == nil && p.model != "" {

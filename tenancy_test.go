@@ -197,8 +197,8 @@ func TestSalts(t *testing.T) {
 		{"c", "/v1/completions", `{"cache_salt":"` + alice + `","model":"m","prompt":"x"}`, `{"cache_salt":"` + carol + `","model":"m","prompt":"x"}`},
 		{"", "/v1/messages", `{"model":"m","cache_salt":null,"messages":[]}`, `{"model":"m","cache_salt":"` + nobody + `","messages":[]}`},
 		{"a", "/v1/rerank", `{"model":"m","query":"x"}`, `{"model":"m","query":"x","cache_salt":"` + alice + `"}`},
-		{"a", "/v1/else", `{"model":"m","cache_salt":"` + carol + `"}`, `{"model":"m","cache_salt":"` + alice + `"}`},
-		{"a", "/v1/else", `{"model":"m"}`, `{"model":"m"}`},
+		{"a", "/v1/audio/speech", `{"model":"m","cache_salt":"` + carol + `"}`, `{"model":"m","cache_salt":"` + alice + `"}`},
+		{"a", "/v1/audio/speech", `{"model":"m"}`, `{"model":"m"}`},
 	} {
 		require.Equal(t, http.StatusOK, r.as(c.key, c.path, c.body).status, c.path)
 		got, _ := at.last(t)

@@ -174,7 +174,7 @@ func TestTheSubsetAndDescribe(t *testing.T) {
 
 func TestWithoutAPrompt(t *testing.T) {
 	r := newRig(t, rigConfig{})
-	for _, path := range []string{"/version", "/health", "/v1/anything?x=1"} {
+	for _, path := range []string{"/version", "/health", "/v1/moderations?x=1"} {
 		p := r.open(duplex, duplex)
 		p.send(requestHeaders("GET", path, true))
 		rt := p.routed(duplex, false)
