@@ -25,7 +25,7 @@ func TestReplicas(t *testing.T) {
 	id := r.router.Fleet().Snapshot().Members()[0].SharedID()
 	r.eventually(func() bool {
 		_ = other.Publish(t.Context(), &replica.Message{
-			Version: replica.Version, Router: "other", Epoch: 5, Seq: uint64(time.Now().UnixNano()), Full: true, //nolint:gosec // after 1970
+			Version: replica.Version, Router: "other", Epoch: 5, Seq: uint64(time.Now().UnixNano()), Full: true,
 			Loads: []replica.Load{{Instance: id, DecodeRequests: 3}},
 			Bookings: []replica.Booking{
 				{Instance: "nobody@1", Keys: nil, TTL: time.Second},

@@ -149,8 +149,8 @@ func TestCommandsRun(t *testing.T) {
 	}
 	bin := t.TempDir()
 	for name, from := range map[string]string{"engines": "./examples/engines", "nethttp": "./examples/nethttp", "kvsteer": "./cmd/kvsteer"} {
-		build := exec.Command("go", "build", "-o", filepath.Join(bin, name), from) //nolint:gosec // of this test
-		build.Dir = root
+		build := exec.Command("go", "build", "-o", filepath.Join(bin, name), ".")
+		build.Dir = filepath.Join(root, from) // one of them is a module of its own
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v: %s", from, err, out)
 		}
@@ -217,13 +217,13 @@ func typeAll(t *testing.T, root, bin string, lines []string) {
 	}
 	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer stop()
-	run := exec.CommandContext(ctx, "unshare", "-rnpf", "--kill-child", "--mount-proc", "bash", "-c", script(lines)) //nolint:gosec // the pages' own
+	run := exec.CommandContext(ctx, "unshare", "-rnpf", "--kill-child", "--mount-proc", "bash", "-c", script(lines))
 	run.Dir, run.WaitDelay = dir, 10*time.Second
 	run.Env = append(os.Environ(), "BIN="+bin, "TOP="+root, "GOFLAGS=-mod=readonly", "GOPROXY=off")
 	out, err := run.CombinedOutput()
 	said := strings.Split(string(out), "::")
 	if err != nil {
-		logs, _ := exec.Command("tail", "-n", "5", filepath.Join(dir, "engines.log"), filepath.Join(dir, "gateway.log")).CombinedOutput() //nolint:gosec // of this test
+		logs, _ := exec.Command("tail", "-n", "5", filepath.Join(dir, "engines.log"), filepath.Join(dir, "gateway.log")).CombinedOutput()
 		t.Fatalf("%v, at %q of\n%s\n%.3000s", err, said[len(said)-1], strings.Join(lines, "\n"), logs)
 	}
 	for i, line := range lines {
