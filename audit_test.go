@@ -86,6 +86,80 @@ func TestDoubtsHaveTheEventsReadAnew(t *testing.T) {
 	require.Positive(t, cached(texts[15]), "it is known again, without a request")
 }
 
+// Doubts outlast whatever happens to the events: only reports that agree end them.
+func TestDoubtsOutlastAGap(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rigConfig{engines: 1})
+	r.waitTrust(kvcache.Exact)
+	r.engines[0].Faults().MuteCleared(true)
+	text := fleettest.Text(8, 1000)
+	require.Equal(t, http.StatusOK, r.post("/v1/chat/completions", chatBody(text, false)).status)
+	for i := 0; r.observed.became(kvcache.Suspect) < 2; i++ {
+		require.Less(t, i, 100)
+		resp, err := http.Post(r.engines[0].URL()+"/reset_prefix_cache", "", nil)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		n := r.observed.outcomeCount()
+		r.prompt(text)
+		r.observed.nextOutcome(t, n)
+	}
+	r.observed.mu.Lock()
+	changes := len(r.observed.trust)
+	r.observed.mu.Unlock()
+	gaps := r.router.Stats().Caches[0].Streams[0].Gaps
+	r.engines[0].Faults().LoseEvents(1)
+	require.Eventually(t, func() bool {
+		r.prompt(fleettest.Text(uint64(1000+r.observed.outcomeCount()), 400)) // nothing that could agree
+		s := r.router.Stats().Caches[0].Streams[0]
+		return s.Gaps > gaps && s.Trust == kvcache.Exact
+	}, wait, tick)
+	d, err := r.router.Explain(t.Context(), chatRequest(text, false))
+	require.NoError(t, err)
+	require.Equal(t, "suspect", d.Winner().TrustState)
+	require.Equal(t, kvcache.Suspect, r.router.Stats().Caches[0].Ranks[0].Trust)
+	require.Equal(t, kvcache.Suspect, r.router.Outlook()[0].Trust)
+	r.observed.mu.Lock()
+	defer r.observed.mu.Unlock()
+	require.Empty(t, r.observed.trust[changes:], "there is nothing to tell")
+}
+
+// Siblings that are sent together find nothing of one another, however often: their
+// engine is as honest as any, with events and without.
+func TestSiblingsAreNoReasonForDoubt(t *testing.T) {
+	t.Parallel()
+	for name, trust := range map[string]kvcache.Trust{"events": kvcache.Exact, "no events": kvcache.Approximate} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, rigConfig{engines: 1, engine: func(_ int, c *fleettest.Config) {
+				if trust == kvcache.Approximate {
+					c.Hub = nil
+				}
+			}})
+			r.waitTrust(trust)
+			n := r.observed.outcomeCount()
+			r.prompt(fleettest.Text(1, 500))
+			r.observed.nextOutcome(t, n)
+			require.Eventually(t, func() bool { // an engine that announces its blocks is known to
+				return trust == kvcache.Approximate || r.router.Stats().Caches[0].Ranks[0].Stored > 0
+			}, wait, tick)
+			for round := range uint64(3) {
+				siblings := make([]*kvsteer.Selection, 32)
+				for i := range siblings {
+					s, err := r.router.Select(t.Context(), chatRequest(fleettest.Text(100+round, 500), false))
+					require.NoError(t, err)
+					if siblings[i] = s; i > 0 {
+						require.Positive(t, s.Decision().Winner().CachedTokens)
+					}
+				}
+				for _, s := range siblings {
+					s.Done(kvsteer.Usage{Uncached: s.Decision().PromptTokens, Output: 1, Known: true, CachedKnown: true})
+				}
+			}
+			require.Zero(t, r.observed.became(kvcache.Suspect))
+		})
+	}
+}
+
 // What the index has no room for is named, not passed over.
 func TestWhatTheBudgetTookIsNamed(t *testing.T) {
 	t.Parallel()

@@ -172,14 +172,14 @@ func (r *Router) gather(s *Selection, ev *evaluation, m *fleet.Member, at int, n
 	for rank := range m.Ranks() {
 		owner := home.owner(rank)
 		block := r.blockSize(owner, m)
-		standing := r.index.Standing(owner)
+		standing, announced := r.index.Standing(owner), r.index.BlockSize(owner) > 0
 		ev.refs = append(ev.refs, ref{
 			member: m, home: home, owner: owner, view: at, keys: s.keys.of(s, at, block, adapter), doubt: standing.Reason,
 		})
 		ev.owners = append(ev.owners, owner)
 		place := steer.Place{
 			Name: w.Name, Instance: m.ID(), Rank: rank, Class: w.Class, Labels: w.Labels,
-			BlockSize: block, Trust: standing.Trust, Silent: home != nil && home.silence.silent.Load(),
+			BlockSize: block, Trust: home.suspected(rank, standing.Trust), Silent: home.silent(rank), Announces: announced,
 			Speculative: w.Speculative, Follows: w.Role == fleet.RoleDecode && at == 0,
 			Tie: r.rng.Uint32(),
 		}
@@ -297,7 +297,7 @@ func (r *Router) bookLeg(s *Selection, ev *evaluation, i int) leg {
 			PrefillPairs:  int64(AttentionPairs(f.Uncached, f.Cached)),
 			PromptTokens:  v.enc.Count,
 		}),
-		features: f, prompt: v.enc.Count, cached: ev.Indexed[i], block: ev.places[i].BlockSize, keys: rf.keys, view: v,
+		features: f, prompt: v.enc.Count, cached: ev.Indexed[i], sure: ev.Sure[i], block: ev.places[i].BlockSize, keys: rf.keys, view: v,
 		inferred: c.Trust <= kvcache.Approximate,
 		target:   targetOf(rf.member, c.Rank, c.Model),
 	}

@@ -119,14 +119,14 @@ func (r *Router) left(p *Placement, snap *fleet.Snapshot, members []*fleet.Membe
 // stand adds the ranks of m as candidates and returns how many. For a request that names
 // no model it stands for each that it serves, as it may be meant.
 func (r *Router) stand(ev *evaluation, q steer.Prompt, snap *fleet.Snapshot, m *fleet.Member) (n int) {
-	w, now, model := m.Worker(), r.opts.now(), q.Model
+	w, now, model, home := m.Worker(), r.opts.now(), q.Model, r.residency.of(m.ID())
 	for rank := range m.Ranks() {
 		load := m.Pressure(rank, now)
 		place := steer.Place{
 			Name: w.Name, Instance: m.ID(), Rank: rank, Class: w.Class, Labels: w.Labels,
 			Prefilling: load.PrefillRequests, Decoding: load.DecodeRequests,
 			OtherWaiting: load.OtherWaiting, OtherRunning: load.OtherRunning, KVUsage: load.KVUsage,
-			Trust: r.index.Standing(r.residency.of(m.ID()).owner(rank)).Trust, Tie: r.rng.Uint32(),
+			Trust: home.suspected(rank, r.index.Standing(home.owner(rank)).Trust), Tie: r.rng.Uint32(),
 		}
 		q.Model = model
 		ev.Add(&q, &place)

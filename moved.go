@@ -67,6 +67,7 @@ func (r *Router) rebook(s *Selection, m *fleet.Member) {
 	}
 	a.relay, a.assumed, a.moved, a.blamed = nil, nil, true, false
 	a.member, a.rank, a.target, a.owner, a.cached = m, rank, targetOf(m, rank, a.target.Model), home.owner(rank), 0
+	a.sure = 0
 	a.inferred = r.index.Standing(a.owner).Trust <= kvcache.Approximate
 	for i := range s.views {
 		if &s.views[i] == a.view {

@@ -36,7 +36,7 @@ func (r *Router) Outlook() []Outlook {
 		home, q := r.residency.of(m.ID()), steer.Prompt{Model: baseModel(m), Tokens: 1}
 		for rank := range m.Ranks() {
 			standing := r.index.Standing(home.owner(rank))
-			trust := home.trusted(standing.Trust)
+			trust := home.trusted(rank, standing.Trust)
 			out = append(out, Outlook{
 				Worker: m.Name(), Instance: m.ID(), Rank: rank,
 				Trust: trust, TrustReason: home.degraded(rank, trust, standing.Reason),

@@ -38,8 +38,8 @@ type residency struct {
 type residence struct {
 	owners    []kvcache.Owner // by rank
 	followers []follower
-	audits    []auditor // by rank
-	silence   silence
+	audits    []auditor  // by rank
+	silences  []*silence // by rank; ranks that share a stream share one
 	// degradation says why the cache state is less than events would give, "" if
 	// it isn't or if followers know.
 	degradation string
@@ -76,9 +76,18 @@ func (h *residence) owner(rank int) kvcache.Owner {
 	return h.owners[rank]
 }
 
-// trusted is what a rank is trusted as of which the index says t.
-func (h *residence) trusted(t kvcache.Trust) kvcache.Trust {
-	if h != nil && h.silence.silent.Load() && t != kvcache.Suspect {
+// suspected is what a rank is trusted as of which the index says t: what events prove does
+// not lift the doubts of the audit.
+func (h *residence) suspected(rank int, t kvcache.Trust) kvcache.Trust {
+	if h == nil || rank >= len(h.audits) {
+		return t
+	}
+	return h.audits[rank].lowers(t)
+}
+
+// trusted is suspected, and no more than that of a rank that is silent.
+func (h *residence) trusted(rank int, t kvcache.Trust) kvcache.Trust {
+	if t = h.suspected(rank, t); t != kvcache.Suspect && h.silent(rank) {
 		t = min(t, kvcache.Approximate)
 	}
 	return t
@@ -97,7 +106,7 @@ func (h *residence) degraded(rank int, t kvcache.Trust, doubt string) string {
 		return h.lukewarm
 	case h.degradation != "":
 		return h.degradation
-	case h.silence.silent.Load():
+	case h.silent(rank):
 		return reasonSilent
 	}
 	for _, f := range h.followers {
@@ -247,6 +256,7 @@ func (r *residency) remove(id string) {
 func (r *residency) join(m *fleet.Member) *residence {
 	h := &residence{}
 	for range m.Ranks() {
+		h.silences = append(h.silences, &silence{})
 		o := r.index.Join(m.SharedID()) // as a snapshot for other routers must name it
 		// What we book is known from the start; a Follower makes it better.
 		r.index.SetTrust(o, kvcache.Approximate)
@@ -288,10 +298,19 @@ func (r *residency) follow(m *fleet.Member, h *residence) {
 			Transport: transport, Decoder: decoder, Endpoint: ep, Index: r.index, Owner: h.ownersOf(own),
 			Now: r.opts.now, Logger: logger,
 			OnTrust: func(c follow.Change) {
+				rank := c.Rank
+				if own >= 0 {
+					rank = own
+				}
+				from, to := h.suspected(rank, c.From), h.suspected(rank, c.To)
+				if from == to {
+					return // doubted before and after
+				}
 				r.opts.hooks.onTrust(TrustChange{
-					Worker: w.Name, Instance: m.ID(), Rank: c.Rank, From: c.From, To: c.To, Reason: string(c.Reason),
+					Worker: w.Name, Instance: m.ID(), Rank: c.Rank, From: from, To: to, Reason: string(c.Reason),
 				})
 			},
+			OnResync: func() { r.reread(m, h, own) },
 		})
 		if err != nil {
 			// A malformed address: the worker is usable, its events are not.
@@ -302,6 +321,11 @@ func (r *residency) follow(m *fleet.Member, h *residence) {
 			continue
 		}
 		h.followers = append(h.followers, follower{Follower: f, rank: own})
+		if own < 0 {
+			for rank := range h.silences {
+				h.silences[rank] = h.silences[0]
+			}
+		}
 	}
 }
 

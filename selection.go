@@ -138,6 +138,7 @@ type leg struct {
 	features Features
 	prompt   int // tokens
 	cached   int // predicted cached tokens
+	sure     int // of them, those that the engine must report
 	block    int // block size in tokens
 	keys     int // index into keys.sets
 	view     *view

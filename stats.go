@@ -30,8 +30,8 @@ type CacheStats struct {
 	// Ranks has an entry for each data-parallel rank, in order. Trust is no more than what
 	// decisions go by, and TrustReason says why it is less than exact, as theirs does.
 	Ranks []kvcache.OwnerStats
-	// Silent is set while requests complete and the engine announces nothing that it has
-	// computed: its streams stand, and stand still.
+	// Silent is set while requests complete and one of the engine's ranks announces nothing
+	// that it has computed: its stream stands, and stands still.
 	Silent bool
 	// Streams has an entry for each event endpoint that is followed.
 	Streams []follow.Stats
@@ -56,10 +56,10 @@ func (r *Router) Stats() Stats {
 		if h == nil {
 			continue
 		}
-		c.Silent = h.silence.silent.Load()
 		for rank, o := range h.owners {
+			c.Silent = c.Silent || h.silent(rank)
 			st := r.index.OwnerStats(o)
-			st.Trust = h.trusted(st.Trust)
+			st.Trust = h.trusted(rank, st.Trust)
 			st.TrustReason = h.degraded(rank, st.Trust, st.TrustReason)
 			c.Ranks = append(c.Ranks, st)
 		}

@@ -2,7 +2,8 @@ package kvcache
 
 // Trust says how far the index's knowledge of one owner can be relied on. The
 // index keeps it; a Follower (package follow) moves it by what the event stream
-// proves, a router by what it books itself and by what engines report.
+// proves, a router by what it books itself. Suspect, by what engines report, a router
+// keeps beside it, so that neither overwrites the other.
 //
 //	.-------.   1   .-------------.
 //	| Blind | ----> | Approximate | <--6, 7--> Suspect
@@ -41,8 +42,8 @@ package kvcache
 //  6. The cached tokens that the engine reports disagree with the index. An
 //     Approximate owner is not expected to agree: there it is that the engine finds
 //     nothing, time and again.
-//  7. They agree again: back to what it was. A Follower's next change of state ends
-//     Suspect too.
+//  7. They agree again, or the events were read anew because of 6: back to what
+//     events prove by then.
 //  8. The Follower was closed, or was disconnected for so long that what was known
 //     was dropped.
 type Trust uint8

@@ -68,8 +68,9 @@ func (t test) bounds() (good, bad float64) {
 // Comparison is what one answered request says of its owner's cache.
 type Comparison struct {
 	// Reported and Expected are the prompt's cached tokens, by the engine and by the
-	// index when the request was sent.
-	Reported, Expected int
+	// index when the request was sent. Sure is how many of the latter an engine that
+	// works must find: the rest may still have been computed for another request.
+	Reported, Expected, Sure int
 	// Prompt is the prompt's tokens as they were taken for, Counted as the engine
 	// counted them, 0 if it didn't say.
 	Prompt, Counted int
@@ -77,18 +78,18 @@ type Comparison struct {
 	Block int
 }
 
-// Agrees reports whether the counts of cached tokens differ by less than a block.
+// Agrees reports whether the cached tokens are what was expected, or at least what was
+// sure, to less than a block.
 func (c *Comparison) Agrees() bool {
-	diff := c.Reported - c.Expected
-	return diff < c.Block && -diff < c.Block
+	return c.Reported-c.Expected < c.Block && c.Sure-c.Reported < c.Block
 }
 
 // tells reports whether the comparison says anything of an owner trusted so: when
-// nothing was cached, whatever is wrong would say so too, and of one that is known in
-// part an engine may find more.
+// nothing was cached for sure, whatever is wrong would say so too, and of one that is
+// known in part an engine may find more.
 func (c *Comparison) tells(trust kvcache.Trust) bool {
 	switch {
-	case c.Reported <= 0 && c.Expected <= 0:
+	case c.Reported <= 0 && c.Sure <= 0:
 		return false
 	case trust <= kvcache.Approximate:
 		return c.Expected > 0
@@ -113,36 +114,29 @@ type Turn uint8
 const (
 	// Goes: it has not ended, or ended as the one before.
 	Goes Turn = iota
-	// Doubted: the owner is to be Suspect.
+	// Doubted: the owner is Suspect from now on.
 	Doubted
 	// Confirmed: the owner, Suspect already, is wrong as before.
 	Confirmed
-	// Restored: the owner is to be trusted as before.
+	// Restored: the owner is trusted again.
 	Restored
 )
 
 // Audit compares an engine's reported cached tokens with ours, and says when they
-// differ too often. The zero value is ready; it is not safe for concurrent use.
+// differ too often. Its doubt stands beside what events say of the owner, and outlasts
+// whatever happens to them. The zero value is ready; it is not safe for concurrent use.
 type Audit struct {
-	sum    float64
-	before kvcache.Trust // what Suspect replaced
+	sum     float64
+	doubted bool
 	// Doubts is what the running test has seen, or the one that Record has just ended.
 	Doubts Doubts
 	ended  bool
 }
 
-// Record takes in a comparison for an owner of trust now, and reports what its trust
-// is to be, which is another one if the Turn is Doubted or Restored.
-func (a *Audit) Record(c *Comparison, now kvcache.Trust) (to kvcache.Trust, turn Turn) {
-	if now == kvcache.Blind {
-		return now, Goes
-	}
-	trust := now
-	if now == kvcache.Suspect {
-		trust = a.before
-	}
-	if !c.tells(trust) {
-		return now, Goes
+// Record takes in a comparison for an owner that is trusted so by what events say.
+func (a *Audit) Record(c *Comparison, trust kvcache.Trust) Turn {
+	if trust == kvcache.Blind || !c.tells(trust) {
+		return Goes
 	}
 	if a.ended {
 		a.Doubts, a.ended = Doubts{}, false
@@ -151,23 +145,37 @@ func (a *Audit) Record(c *Comparison, now kvcache.Trust) (to kvcache.Trust, turn
 	wrong := c.wrong(trust)
 	a.sum += t.weigh(wrong)
 	a.Doubts.add(c, wrong)
-	good, bad := t.bounds()
-	switch {
+	was := a.doubted
+	switch good, bad := t.bounds(); {
 	case a.sum >= bad:
-		a.sum, a.ended = 0, true
-		if now == kvcache.Suspect {
-			return now, Confirmed
+		a.sum, a.ended, a.doubted = 0, true, true
+		if was {
+			return Confirmed
 		}
-		a.before = now
-		return kvcache.Suspect, Doubted
+		return Doubted
 	case a.sum <= good:
-		a.sum, a.ended = 0, true
-		if now == kvcache.Suspect && a.before != kvcache.Blind {
-			return a.before, Restored
+		a.sum, a.ended, a.doubted = 0, true, false
+		if was {
+			return Restored
 		}
 	default:
 	}
-	return now, Goes
+	return Goes
+}
+
+// Doubted reports whether the owner is Suspect.
+func (a *Audit) Doubted() bool { return a.doubted }
+
+// Forget begins anew: what the comparisons were with is no more.
+func (a *Audit) Forget() { *a = Audit{} }
+
+// Suspected is what an owner is trusted as that is doubted, by what events say of it. Of
+// one that is Blind nothing is counted on, and nothing to be doubted.
+func Suspected(trust kvcache.Trust) kvcache.Trust {
+	if trust == kvcache.Blind {
+		return trust
+	}
+	return kvcache.Suspect
 }
 
 // shortAnswer is the number of tokens below which the time between them says

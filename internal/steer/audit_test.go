@@ -12,33 +12,40 @@ import (
 
 // honest and wrong are answers of an engine with blocks of 16 tokens.
 func honest() *steer.Comparison {
-	return &steer.Comparison{Reported: 160, Expected: 160, Prompt: 200, Counted: 200, Block: 16}
+	return &steer.Comparison{Reported: 160, Expected: 160, Sure: 160, Prompt: 200, Counted: 200, Block: 16}
 }
 
 func wrong() *steer.Comparison {
-	return &steer.Comparison{Reported: 96, Expected: 160, Prompt: 200, Counted: 200, Block: 16}
+	return &steer.Comparison{Reported: 96, Expected: 160, Sure: 160, Prompt: 200, Counted: 200, Block: 16}
 }
 
 func none() *steer.Comparison {
-	return &steer.Comparison{Expected: 160, Prompt: 200, Counted: 200, Block: 16}
+	return &steer.Comparison{Expected: 160, Sure: 160, Prompt: 200, Counted: 200, Block: 16}
 }
 
-// audited is an Audit with the trust that it moves.
+// audited is an Audit of an owner that events say is known so well.
 type audited struct {
 	steer.Audit
 
-	trust kvcache.Trust
+	known kvcache.Trust
 	turns map[steer.Turn]int
 }
 
 func newAudited(trust kvcache.Trust) *audited {
-	return &audited{trust: trust, turns: map[steer.Turn]int{}}
+	return &audited{known: trust, turns: map[steer.Turn]int{}}
+}
+
+// trust is what the owner is trusted as.
+func (a *audited) trust() kvcache.Trust {
+	if a.Doubted() {
+		return steer.Suspected(a.known)
+	}
+	return a.known
 }
 
 func (a *audited) record(n int, c *steer.Comparison) {
 	for range n {
-		var turn steer.Turn
-		if a.trust, turn = a.Record(c, a.trust); turn != steer.Goes {
+		if turn := a.Record(c, a.known); turn != steer.Goes {
 			a.turns[turn]++
 		}
 	}
@@ -60,19 +67,62 @@ func TestAudit(t *testing.T) {
 	for _, trust := range []kvcache.Trust{kvcache.Exact, kvcache.Resyncing} {
 		a := newAudited(trust)
 		a.record(11, wrong())
-		require.Equal(t, trust, a.trust)
+		require.Equal(t, trust, a.trust())
 		a.record(1, wrong())
-		require.Equal(t, kvcache.Suspect, a.trust)
+		require.Equal(t, kvcache.Suspect, a.trust())
 		require.Equal(t, map[steer.Turn]int{steer.Doubted: 1}, a.turns)
 		a.record(12, wrong())
 		require.Equal(t, map[steer.Turn]int{steer.Doubted: 1, steer.Confirmed: 1}, a.turns)
 		a.record(10, honest())
-		require.Equal(t, kvcache.Suspect, a.trust)
+		require.Equal(t, kvcache.Suspect, a.trust())
 		a.record(1, honest())
-		require.Equal(t, trust, a.trust, "back to what it was")
+		require.Equal(t, trust, a.trust(), "back to what it was")
 		a.record(11, wrong())
-		require.Equal(t, trust, a.trust, "what was before is forgotten")
+		require.Equal(t, trust, a.trust(), "what was before is forgotten")
 	}
+}
+
+// Neither a gap, nor a reconnection, nor that everything was dropped meanwhile ends doubts.
+func TestDoubtOutlastsWhatEventsSay(t *testing.T) {
+	t.Parallel()
+	a := newAudited(kvcache.Exact)
+	a.record(12, wrong())
+	for _, known := range []kvcache.Trust{kvcache.Resyncing, kvcache.Blind, kvcache.Approximate, kvcache.Exact} {
+		a.known = known
+		require.Equal(t, steer.Suspected(known), a.trust(), known)
+		a.record(1, honest())
+		require.Equal(t, steer.Suspected(known), a.trust(), known)
+	}
+	require.Equal(t, kvcache.Suspect, a.trust())
+	a.Forget()
+	require.Equal(t, kvcache.Exact, a.trust())
+	a.record(11, wrong())
+	require.Equal(t, kvcache.Exact, a.trust(), "it begins anew")
+}
+
+// Siblings that are computed side by side find nothing of one another. What is only booked
+// is no evidence; what events have confirmed is, and so is more than was expected.
+func TestAuditOfSiblings(t *testing.T) {
+	t.Parallel()
+	part := func(reported int) *steer.Comparison {
+		return &steer.Comparison{Reported: reported, Expected: 160, Sure: 64, Prompt: 200, Counted: 200, Block: 16}
+	}
+	a := newAudited(kvcache.Exact)
+	for _, reported := range []int{49, 64, 96, 160, 175} {
+		a.record(100, part(reported))
+	}
+	a.record(100, &steer.Comparison{Expected: 160, Prompt: 200, Counted: 200, Block: 16})
+	require.Empty(t, a.turns)
+	for _, reported := range []int{0, 48, 176} {
+		a = newAudited(kvcache.Exact)
+		a.record(12, part(reported))
+		require.Equal(t, kvcache.Suspect, a.trust(), reported)
+		a.record(100, &steer.Comparison{Expected: 160, Prompt: 200, Counted: 200, Block: 16})
+		require.Equal(t, kvcache.Suspect, a.trust(), "nothing that was sure, nothing found: no agreement either")
+	}
+	a = newAudited(kvcache.Approximate)
+	a.record(100, &steer.Comparison{Expected: 160, Prompt: 200, Counted: 200, Block: 16})
+	require.Empty(t, a.turns)
 }
 
 // What says nothing counts for nothing: neither usage without a hit, nor that more is
@@ -80,7 +130,7 @@ func TestAudit(t *testing.T) {
 func TestAuditOfWhatTellsNothing(t *testing.T) {
 	t.Parallel()
 	nothing := &steer.Comparison{Prompt: 200, Counted: 200, Block: 16}
-	more := &steer.Comparison{Reported: 160, Expected: 32, Prompt: 200, Counted: 200, Block: 16}
+	more := &steer.Comparison{Reported: 160, Expected: 32, Sure: 32, Prompt: 200, Counted: 200, Block: 16}
 	for _, trust := range []kvcache.Trust{kvcache.Exact, kvcache.Resyncing, kvcache.Approximate, kvcache.Blind} {
 		a := newAudited(trust)
 		a.record(1000, nothing)
@@ -92,7 +142,7 @@ func TestAuditOfWhatTellsNothing(t *testing.T) {
 			a.record(11, wrong())
 			a.record(1000, nothing)
 			a.record(1, wrong())
-			require.Equal(t, kvcache.Suspect, a.trust, "it did not count as agreement either")
+			require.Equal(t, kvcache.Suspect, a.trust(), "it did not count as agreement either")
 		}
 	}
 	a := newAudited(kvcache.Blind)
@@ -107,12 +157,12 @@ func TestAuditWithoutEvents(t *testing.T) {
 	a.record(1000, wrong())
 	require.Empty(t, a.turns)
 	a.until(steer.Doubted, 100, none)
-	require.Equal(t, kvcache.Suspect, a.trust)
+	require.Equal(t, kvcache.Suspect, a.trust())
 	a.record(10, none())
-	require.Equal(t, kvcache.Suspect, a.trust)
+	require.Equal(t, kvcache.Suspect, a.trust())
 	a.turns = map[steer.Turn]int{}
 	require.Less(t, a.until(steer.Restored, 100, wrong), 15, "it found something")
-	require.Equal(t, kvcache.Approximate, a.trust)
+	require.Equal(t, kvcache.Approximate, a.trust())
 }
 
 // The rates that the constants were chosen for, measured: seeded, so that they are the
@@ -220,7 +270,7 @@ func TestAuditRestoresWhoIsRight(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		a := newAudited(kvcache.Exact)
 		a.record(12, wrong())
-		require.Equal(t, kvcache.Suspect, a.trust)
+		require.Equal(t, kvcache.Suspect, a.trust())
 		half := *a
 		half.turns = map[steer.Turn]int{}
 		for half.turns[steer.Restored]+half.turns[steer.Confirmed] == 0 {

@@ -96,9 +96,9 @@ func TestCauses(t *testing.T) {
 			for i := 0; turn == steer.Goes; i++ {
 				require.Less(t, i, 12)
 				r := c.report(i)
-				r.Block = 16
+				r.Block, r.Sure = 16, r.Expected
 				require.False(t, r.Agrees())
-				_, turn = a.Record(&r, kvcache.Exact)
+				turn = a.Record(&r, kvcache.Exact)
 			}
 			cause, numbers := a.Doubts.Cause(c.engine)
 			require.Equal(t, c.cause, cause, numbers)

@@ -56,6 +56,8 @@ type Place struct {
 	Trust     kvcache.Trust
 	// Silent: events should come, and don't.
 	Silent bool
+	// Announces: events have told of its blocks.
+	Announces bool
 	// Speculative: its engine drops the last block of every hit.
 	Speculative bool
 
@@ -121,7 +123,9 @@ type Round struct {
 	// Indexed is the cached tokens by the index, whatever its trust and wherever
 	// they lie: what the engine should report.
 	Indexed []int
-	Plan    policy.Plan
+	// Sure is how many of these it must report at least.
+	Sure []int
+	Plan policy.Plan
 
 	req  policy.Request // here, so that none has to be allocated
 	ways []way
@@ -144,6 +148,7 @@ func (r *Round) Reset() {
 	r.Waiting, r.Relay, r.ways, r.computes = 0, nil, r.ways[:0], false
 	r.Candidates, r.Features = r.Candidates[:0], r.Features[:0]
 	r.Predictions, r.Indexed, r.home = r.Predictions[:0], r.Indexed[:0], r.home[:0]
+	r.Sure = r.Sure[:0]
 	r.before = r.before[:0]
 	r.forgetPlan()
 }
@@ -169,7 +174,7 @@ func (r *Round) Add(q *Prompt, p *Place) {
 		c.CachedTokens, c.CachedBlocks, c.CachedTiers = indexed, int(p.Hit.Blocks), p.Hit.Tiers
 		c.CachedWorth = r.worth(indexed, &p.Hit)
 	}
-	r.Indexed = append(r.Indexed, indexed)
+	r.Indexed, r.Sure = append(r.Indexed, indexed), append(r.Sure, p.sure(q, indexed))
 	r.home, r.own = append(r.home, p.Home), append(r.own, p.OwnPrefilling)
 	r.computes = q.Prefill
 	r.before = append(r.before, before{
@@ -193,7 +198,7 @@ func (r *Round) Outside(c *policy.Candidate) {
 	r.Features = append(r.Features, Features{Model: c.Model, Worker: c.Name})
 	r.Predictions = append(r.Predictions, Prediction{TTFT: c.PredictedTTFT})
 	r.Indexed, r.home, r.before = append(r.Indexed, 0), append(r.home, false), append(r.before, before{})
-	r.own = append(r.own, 0)
+	r.own, r.Sure = append(r.own, 0), append(r.Sure, 0)
 }
 
 // worth is what cached tokens are worth of the time to compute them: loading those
@@ -214,6 +219,18 @@ func (p *Place) trust(q *Prompt) kvcache.Trust {
 		return min(p.Trust, kvcache.Approximate)
 	}
 	return p.Trust
+}
+
+// sure is how many of the tokens that the index says are cached the engine must find.
+// Those that are only booked may still be computed, for a sibling that was sent just
+// before, or never be, for one that failed. Of an engine that announces its blocks it is
+// what it has announced. Of another one bookings are all there is, and count when
+// nothing is being computed there.
+func (p *Place) sure(q *Prompt, indexed int) int {
+	if !p.Announces && p.Prefilling == 0 {
+		return indexed
+	}
+	return kvcache.CachedTokens(int(p.Hit.Confirmed), p.BlockSize, q.Tokens, p.Speculative)
 }
 
 // predict fills Predictions for features.

@@ -95,6 +95,11 @@ type Config struct {
 	// Follower's goroutine and after the index knows. It must not block and must
 	// not call Close.
 	OnTrust func(Change)
+	// OnResync, if not nil, is called after everything was read anew because
+	// [Follower.Resync] asked for it, or, where there is nothing to replay, what was
+	// known was dropped for that; after the OnTrust of it, and like that one. A replay
+	// that fails is no such end: it is done again.
+	OnResync func()
 }
 
 // Change is a change of trust in one owner.

@@ -209,3 +209,33 @@ func (c fickleConn) Replay(_ context.Context, _ uint64, fn func(follow.Message) 
 	}
 	return nil
 }
+
+// Whoever asked for a Resync is told when it is done, once, and not before.
+func TestResyncIsToldOf(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(w *world) {
+		done := 0
+		w.cfg.OnResync = func() { done++ }
+		w.start()
+		w.publish("S1")
+		w.f.Resync()
+		synctest.Wait()
+		assert.Equal(t, 1, done)
+		w.pipe.Lose(1)
+		w.publish("S2", "S3")
+		w.pass(time.Minute)
+		w.expectExact()
+		assert.Equal(t, 1, done, "a gap is none")
+
+		w.pass(follow.DefaultResyncEvery)
+		w.pipe.Mute(true)
+		w.f.Resync()
+		w.pass(follow.DefaultReplayTimeout)
+		w.expectLess(follow.ReasonUnanswered)
+		assert.Equal(t, 1, done, "nobody answered")
+		w.pipe.Mute(false)
+		w.pass(time.Minute)
+		w.expectExact()
+		assert.Equal(t, 2, done)
+	})
+}

@@ -90,7 +90,10 @@ type Follower struct {
 	// resyncAt is when Resync is heeded again, restoreAt when the index's losses
 	// may be made up for again; restorePause comes after that.
 	resyncAt, restoreAt time.Time
-	restorePause        time.Duration
+	// owed: a Resync was heeded and is not done. anew: everything has just been read
+	// anew.
+	owed, anew   bool
+	restorePause time.Duration
 }
 
 // Start dials the endpoint and follows it until Close. An error means a mistake
@@ -315,6 +318,7 @@ func (f *Follower) asked() (resync, promote bool) {
 // duties does what is due beside receiving: requests, staleness, checks.
 func (f *Follower) duties(conn Conn) error {
 	resync, promote := f.asked()
+	f.owed = f.owed || resync
 	f.grow()
 	if promote && f.placed {
 		f.whole, f.why, f.recoverable = true, ReasonNone, false
@@ -334,6 +338,7 @@ func (f *Follower) duties(conn Conn) error {
 			f.busy = ReasonNoReplay // until the first message
 		}
 		if resync {
+			f.anew = true
 			f.forget(ReasonNoReplay)
 		}
 		return nil

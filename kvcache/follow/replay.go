@@ -134,6 +134,7 @@ func (f *Follower) replayAll(conn Conn, whole bool) error {
 				f.begin(0, ReasonNone) // it has published nothing yet
 			}
 			f.prove()
+			f.anew = true
 			if silent && !begun {
 				return nil
 			}

@@ -143,6 +143,7 @@ func (f *Follower) lessensKnowledge(r kvcache.Reason) bool {
 // settle brings each owner's trust in line with what the stream is at.
 func (f *Follower) settle() {
 	defer f.report()
+	defer f.resynced()
 	for _, t := range f.targets {
 		trust, reason := f.judge(t)
 		f.stand(t, trust, reason)
@@ -171,6 +172,17 @@ func (f *Follower) settle() {
 			f.cfg.OnTrust(Change{Rank: t.rank, Owner: t.owner, From: from, To: trust, Reason: reason})
 		}
 	}
+}
+
+// resynced tells of a Resync that is done.
+func (f *Follower) resynced() {
+	if f.owed && f.anew {
+		f.owed = false
+		if f.cfg.OnResync != nil {
+			f.cfg.OnResync()
+		}
+	}
+	f.anew = false
 }
 
 // asHeld returns what becomes of Exact in an index that knows what it lacks, or

@@ -9,6 +9,7 @@ import (
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/internal/steer"
+	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/policy"
 )
 
@@ -39,7 +40,7 @@ type Steer struct {
 	wanting  []int     // others that wait for each
 	near     bool      // several routers take near equals for equal
 	turn     time.Duration
-	audits   []steer.Audit
+	audits   []audited // by worker
 	errors   []float64
 	covered  int // of those errors, within the predicted 90th percentile
 }
@@ -64,6 +65,7 @@ type expectation struct {
 	features, first kvsteer.Features
 	ttft, p90       time.Duration
 	indexed         int // where the prompt is computed
+	sure            int // of these, what must be reported
 }
 
 // NewSteer returns the product as it comes.
@@ -189,11 +191,15 @@ func (r *Steer) relays(s *State, q *steer.Prompt) {
 func (r *Steer) place(s *State, v *View) steer.Place {
 	p := steer.Place{
 		Name: v.Name, Instance: v.Name, Class: v.Class,
-		Hit: v.Hit, BlockSize: v.BlockSize, Trust: s.Index.Trust(v.Owner), Follows: v.Role == fleet.RoleDecode,
+		Hit: v.Hit, BlockSize: v.BlockSize, Trust: s.Index.Trust(v.Owner),
+		Announces: s.Index.BlockSize(v.Owner) > 0, Follows: v.Role == fleet.RoleDecode,
 		Prefilling: v.Prefilling, Decoding: v.Decoding, OwnPrefilling: v.OwnPrefilling,
 		PrefillTokens: v.PrefillTokens, PrefillPairs: v.PrefillPairs,
 		OtherWaiting: v.OtherWaiting, OtherRunning: v.OtherRunning,
 		KVUsage: v.KVUsage, ReportAge: v.ReportAge, Tie: r.Rng.Uint32(),
+	}
+	if v.index < len(r.audits) && r.audits[v.index].of == v.Owner && r.audits[v.index].Doubted() {
+		p.Trust = steer.Suspected(p.Trust)
 	}
 	if v.Prefilling > 0 {
 		p.PrefillFor = s.Now - v.PrefillSince
@@ -234,7 +240,7 @@ func (r *Steer) Booked(j *Job) {
 	c := &r.round.Candidates[r.at]
 	at, i := r.computes()
 	x := expectation{
-		features: kvsteer.Features(r.round.Features[r.at]), ttft: c.PredictedTTFT, p90: c.PredictedP90, indexed: at.Indexed[i],
+		features: kvsteer.Features(r.round.Features[r.at]), ttft: c.PredictedTTFT, p90: c.PredictedP90, indexed: at.Indexed[i], sure: at.Sure[i],
 	}
 	if at == &r.before {
 		x.first = kvsteer.Features(at.Features[i])
@@ -289,6 +295,13 @@ func (r *Steer) answered(s *State, j *Job) {
 	}
 }
 
+// audited is an audit of one instance.
+type audited struct {
+	steer.Audit
+
+	of kvcache.Owner
+}
+
 // audit is the router's comparison of the cached tokens that engines report with
 // those that the index predicted. The simulator has nothing to read anew.
 func (r *Steer) audit(s *State, j *Job, cached int) {
@@ -298,13 +311,17 @@ func (r *Steer) audit(s *State, j *Job, cached int) {
 	}
 	i := j.computes().worker
 	if n := i + 1 - len(r.audits); n > 0 {
-		r.audits = append(r.audits, make([]steer.Audit, n)...)
+		r.audits = append(r.audits, make([]audited, n)...)
 	}
 	v := s.worker(i)
-	c := steer.Comparison{Reported: cached, Expected: x.indexed, Prompt: j.Call.Prompt, Counted: j.Call.Prompt, Block: v.BlockSize}
-	if to, turn := r.audits[i].Record(&c, s.Index.Trust(v.Owner)); turn == steer.Doubted || turn == steer.Restored {
-		s.Index.SetTrust(v.Owner, to)
+	c := steer.Comparison{
+		Reported: cached, Expected: x.indexed, Sure: x.sure,
+		Prompt: j.Call.Prompt, Counted: j.Call.Prompt, Block: v.BlockSize,
 	}
+	if r.audits[i].of != v.Owner { // it was restarted
+		r.audits[i] = audited{of: v.Owner}
+	}
+	r.audits[i].Record(&c, s.Index.Trust(v.Owner))
 }
 
 // predictions returns the errors of predicted times as a share of the actual ones, and

@@ -146,7 +146,7 @@ func TestAudit(t *testing.T) {
 	r := NewSteer(1)
 	report := func(n, cached int) {
 		for range n {
-			r.Done(s, &Job{Leg: &Leg{}, Call: s.Call, note: expectation{indexed: 50}}, cached)
+			r.Done(s, &Job{Leg: &Leg{}, Call: s.Call, note: expectation{indexed: 50, sure: 50}}, cached)
 		}
 	}
 	report(11, 0)
