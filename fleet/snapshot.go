@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/kvsteer/kvsteer/internal/planted"
 )
 
 // Snapshot is the fleet at one moment: which members there were, what they
@@ -87,7 +89,9 @@ func (s *Snapshot) Routable() int {
 	return n
 }
 
-func (e *entry) routable() bool { return e.state == StateHealthy && !e.draining }
+func (e *entry) routable() bool {
+	return e.state == StateHealthy && (!e.draining || planted.DrainIgnored)
+}
 
 // buildSnapshot reads the state of members, which it takes over.
 func buildSnapshot(members []*Member, version uint64, at time.Time) *Snapshot {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"flag"
 	"os"
+	"regexp"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,10 +24,14 @@ var (
 	length    = flag.Int("chaos.length", chaos.DefaultSteps, "how many steps a plan has")
 	steps     = flag.String("chaos.steps", "", "steps instead of those of the seed, as a failure prints them")
 	want      = flag.String("chaos.want", "", "an invariant: stop at the first world that breaks it, and pass over all others")
+	says      = flag.String("chaos.says", "", "with -chaos.want: what the violation must say, as a regular expression")
 	patience  = flag.Duration("chaos.patience", 0, "how long to wait for what must happen, 0 = 30 s")
 	journal   = flag.String("chaos.journal", "", "a file for what is logged in the world that failed first")
 	shrinking = flag.Duration("chaos.shrink", time.Minute, "how long to look for a shorter plan")
 )
+
+// enough is how many seeds bring about everything that can.
+const enough = 100
 
 // hurry is the patience with what is known to fail.
 const hurry = 5 * time.Second
@@ -50,18 +56,19 @@ func TestChaos(t *testing.T) {
 	var next, done atomic.Int64
 	var mu sync.Mutex
 	var failed []failure
+	var tally chaos.Tally
 	var group sync.WaitGroup
 	for range *worlds {
 		group.Go(func() {
 			for i := next.Add(1) - 1; i < int64(*seeds); i = next.Add(1) - 1 {
 				p := plan(t, *firstSeed+uint64(i))
-				found, err := chaos.Run(t.Context(), p, chaos.Options{Patience: *patience})
+				found, err := chaos.Run(t.Context(), p, chaos.Options{Patience: *patience, Tally: &tally})
 				if (err != nil || found != nil) && wanted(found) {
 					mu.Lock()
 					failed = append(failed, failure{p, found, err})
-					enough := len(failed) > 2 || *want != ""
+					stop := len(failed) > 2 || *want != ""
 					mu.Unlock()
-					if enough {
+					if stop {
 						next.Add(int64(*seeds))
 					}
 				}
@@ -73,6 +80,10 @@ func TestChaos(t *testing.T) {
 	}
 	group.Wait()
 	t.Logf("seeds %d to %d, %d run in %s", *firstSeed, *firstSeed+uint64(*seeds)-1, done.Load(), time.Since(began).Round(time.Millisecond))
+	t.Logf("of them: %v", tally.Counts())
+	if *want == "" && *steps == "" && len(failed) == 0 && *seeds >= enough {
+		require.Empty(t, tally.Missing(), "in no world it has come about, so no check has seen it")
+	}
 	if *journal != "" && len(failed) > 0 && failed[0].found != nil {
 		require.NoError(t, os.WriteFile(*journal, []byte(failed[0].found.Journal), 0o600))
 	}
@@ -85,7 +96,7 @@ func TestChaos(t *testing.T) {
 
 // wanted reports whether a violation counts.
 func wanted(v *chaos.Violation) bool {
-	return *want == "" || v != nil && string(v.Invariant) == *want
+	return *want == "" || v != nil && string(v.Invariant) == *want && regexp.MustCompile(*says).MatchString(v.What)
 }
 
 // failure is a plan that did not end well.
@@ -107,7 +118,7 @@ func (f failure) report(t *testing.T) {
 	last := f.found
 	short := chaos.Shrink(ctx, f.plan, func(p chaos.Plan) bool {
 		for range 2 { // a world is not the same twice
-			if found, err := chaos.Run(t.Context(), p, chaos.Options{Patience: hurry}); err == nil && found != nil && found.Invariant == f.found.Invariant {
+			if found, err := chaos.Run(t.Context(), p, chaos.Options{Patience: hurry}); err == nil && found != nil && found.Invariant == f.found.Invariant && wanted(found) {
 				last = found
 				return true
 			}
@@ -116,5 +127,5 @@ func (f failure) report(t *testing.T) {
 	})
 	t.Errorf("seed %d: %s\nshrunk from %d to %d steps: %s\nagain: go test ./internal/chaos -run 'TestChaos$' -chaos.seeds 1 -chaos.seed %d -chaos.steps %q\nall of it: -chaos.steps %q",
 		f.plan.Seed, f.found, len(f.plan.Steps), len(short.Steps), last, f.plan.Seed, short.String(), f.plan.String())
-	t.Logf("CAUGHT %q seed=%d steps=%d", f.found.Invariant, f.plan.Seed, len(short.Steps))
+	t.Logf("CAUGHT seed=%d steps=%d: %.200s", f.plan.Seed, len(short.Steps), strings.ReplaceAll(f.found.What, "\n", " "))
 }

@@ -32,6 +32,8 @@ const (
 	Listed    Invariant = "the last good list stays in force"
 	Heals     Invariant = "what is mended serves again"
 	Peers     Invariant = "of other routers counts what they have"
+	Limits    Invariant = "limits let through what fits into them"
+	Drained   Invariant = "who is drained gets nothing new"
 )
 
 // Violation is an invariant that did not hold.
@@ -93,11 +95,14 @@ func (w *world) always(ctx context.Context) *Violation {
 	w.reap()
 	for _, c := range w.ended[w.checked:] {
 		w.checked++
+		if errors.Is(c.err, errBarred) {
+			return violation(Policy, "a Selection of the private request %d was for a worker or a provider that is not for it", c.id)
+		}
 		if v := c.check(); v != nil {
 			return v
 		}
-		if errors.Is(c.err, errBarred) {
-			return violation(Policy, "a Selection of the private request %d was for a worker or a provider that is not for it", c.id)
+		if v := w.excused(c); v != nil {
+			return v
 		}
 	}
 	for _, m := range w.everyMember() {
@@ -121,6 +126,12 @@ func (w *world) always(ctx context.Context) *Violation {
 		if v := g.stale(ctx); v != nil {
 			return v
 		}
+		if v := g.drains.check(); v != nil {
+			return v
+		}
+	}
+	if v := w.gate.check(); v != nil {
+		return v
 	}
 	return w.quiet()
 }
@@ -140,6 +151,7 @@ func (g *gateway) everListed(name string) bool {
 
 // reap takes the clients that have ended from the open ones.
 func (w *world) reap() {
+	w.meet()
 	w.open = slices.DeleteFunc(w.open, func(c *client) bool {
 		select {
 		case <-c.done:
@@ -153,7 +165,7 @@ func (w *world) reap() {
 
 // quiet checks that nothing was said that must not be.
 func (w *world) quiet() *Violation {
-	for _, word := range []string{canary, secret} {
+	for _, word := range secrets() {
 		if line := w.journal.line(word); line != "" {
 			return violation(Secret, "the log has %s: %.300s", word, line)
 		}
@@ -161,6 +173,14 @@ func (w *world) quiet() *Violation {
 	for _, g := range w.everyGateway() {
 		if leaked := g.observer.leak(); leaked != "" {
 			return violation(Secret, "%s", leaked)
+		}
+		if text := fmt.Sprintf("%+v", g.router.Stats()); leaked(text) != "" {
+			return violation(Secret, "the figures have %s: %.300s", leaked(text), text)
+		}
+	}
+	for _, m := range w.everyMember() {
+		if err := m.Health().Err; err != nil && leaked(err.Error()) != "" {
+			return violation(Secret, "the health of %s has %s: %.300s", m.ID(), leaked(err.Error()), err)
 		}
 	}
 	return nil
@@ -186,8 +206,9 @@ func (w *world) mendAll() error {
 		if err := w.mend(s); err != nil {
 			return err
 		}
+		s.ill = false
 		for _, g := range w.gateways {
-			_ = g.fleet.Drain(s.engine.Name(), false) // the fleet may not know it yet
+			g.drain(s, false)
 		}
 	}
 	w.mendBus()
@@ -313,6 +334,9 @@ func (w *world) recorded(ctx context.Context) *Violation {
 	settled := make(map[string]int)
 	for i := range records {
 		r := &records[i]
+		if text := fmt.Sprintf("%+v", *r); leaked(text) != "" {
+			return violation(Secret, "the ledger has %s: %.300s", leaked(text), text)
+		}
 		key := r.ID + "/" + strconv.Itoa(r.Attempt)
 		states[key] = append(states[key], r.State)
 		if r.State == ledger.Settled {

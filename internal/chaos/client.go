@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,15 +20,16 @@ const (
 	// found anywhere.
 	canary = "zqcanaryqz"
 	secret = "sk-zqsecretqz" //nolint:gosec // nobody takes it
+	// providerKey is what the router shows the provider.
+	providerKey = "pk-zqproviderqz"
 
 	headerID      = "X-Chaos-Id"
 	headerPrivate = "X-Chaos-Private"
 	headerTenant  = "X-Chaos-Tenant"
 	headerAmong   = "X-Chaos-Among" // the only worker for it
 
-	families   = 5  // prompts that begin alike
-	prefix     = 80 // tokens that they share
-	clientTime = 20 * time.Second
+	families = 5  // prompts that begin alike
+	prefix   = 80 // tokens that they share
 )
 
 // client is one request, and whoever sent it.
@@ -44,6 +46,8 @@ type client struct {
 	among   string
 	stage   int           // when the client leaves
 	after   int           // how far into that
+	met     weather       // while it waited
+	hand    bool          // it is a Selection driven by hand
 	reached chan struct{} // the answer has begun, or nothing more will come
 	done    chan struct{}
 	status  int
@@ -103,11 +107,19 @@ func (w *world) newClient(a, b int) *client {
 	return c
 }
 
+// clientTime is how long a client waits: longer than the end of the world waits for clients,
+// and than a router may take that tries silent workers one after the other.
+func (w *world) clientTime() time.Duration { return 3 * w.patience }
+
+// errHung: a client has waited for as long as it would, though it would not have left.
+var errHung = errors.New("chaos: it hangs")
+
 // send is the client's goroutine.
 func (w *world) send(ctx context.Context, c *client) {
-	ctx, cancel := context.WithTimeout(ctx, clientTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, w.clientTime(), errHung)
 	defer cancel()
 	defer close(c.done)
+	defer c.hangs(ctx)
 	defer func() {
 		select {
 		case <-c.reached:
@@ -146,7 +158,11 @@ func (w *world) send(ctx context.Context, c *client) {
 	close(c.reached)
 	c.status = resp.StatusCode
 	var text []byte
-	switch c.stage {
+	stage := c.stage
+	if c.status != http.StatusOK {
+		stage = stageNever // what it says is wanted
+	}
+	switch stage {
 	case stageHeaders:
 	case stageMiddle:
 		text, c.err = io.ReadAll(io.LimitReader(resp.Body, int64(c.after)))
@@ -161,6 +177,13 @@ func (w *world) send(ctx context.Context, c *client) {
 	}
 }
 
+// hangs notes what a client has left for, if that is that nothing came.
+func (c *client) hangs(ctx context.Context) {
+	if c.err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		c.err = errors.Join(errHung, c.err)
+	}
+}
+
 // whole reports whether the client stayed to the end and got it.
 func (c *client) whole() bool {
 	return c.stage == stageNever && c.err == nil && c.status == http.StatusOK
@@ -168,7 +191,7 @@ func (c *client) whole() bool {
 
 // check says what is wrong with what the client got; it has ended.
 func (c *client) check() *Violation {
-	if c.status == 0 {
+	if c.status == 0 || c.hand {
 		return nil
 	}
 	switch c.status {
@@ -178,13 +201,13 @@ func (c *client) check() *Violation {
 	default:
 		return violation(Available, "client %d got status %d for a request that is all right: %.300s", c.id, c.status, c.text)
 	}
-	if strings.Contains(c.text, canary) || strings.Contains(c.text, secret) {
-		return violation(Secret, "client %d got its own prompt or key back with status %d: %.300s", c.id, c.status, c.text)
+	if word := leaked(c.text); word != "" {
+		return violation(Secret, "client %d got %s with status %d: %.300s", c.id, word, c.status, c.text)
 	}
 	if c.status != http.StatusOK {
 		return nil
 	}
-	if n := len(answers(c.text)); n > 1 {
+	if n := len(answers(c.text)); n > 1 || n == 0 && c.whole() && !c.broken() {
 		return violation(OneAnswer, "client %d got %d answers in one: %.300s", c.id, n, c.text)
 	}
 	if n := strings.Count(c.text, "[DONE]"); n > 1 || (n == 0 && c.stream && c.whole() && !c.broken()) {
@@ -199,22 +222,12 @@ func (c *client) check() *Violation {
 // broken reports whether the answer says itself that it is not whole.
 func (c *client) broken() bool { return strings.Contains(c.text, `"error"`) }
 
-// answers are the different answers that a text is made of.
-func answers(text string) map[string]bool {
-	set := make(map[string]bool)
-	for _, part := range strings.Split(text, "<ans-")[1:] {
-		if name, _, ok := strings.Cut(part, ">"); ok {
-			set[name] = true
-		}
-	}
-	return set
-}
-
 // drive uses the Router by hand, as no one should.
 func (w *world) drive(ctx context.Context, c *client, calls int) {
 	defer close(c.done)
-	ctx, cancel := context.WithTimeout(ctx, clientTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, w.clientTime(), errHung)
 	defer cancel()
+	defer c.hangs(ctx)
 	tags := w.tags(c.private)
 	s, err := c.gateway.router.Select(ctx, &kvsteer.Request{
 		API: kvsteer.Completions, Body: []byte(c.body), Tags: tags, Tenant: c.tenant,
@@ -222,8 +235,10 @@ func (w *world) drive(ctx context.Context, c *client, calls int) {
 	close(c.reached)
 	if err != nil {
 		c.err = err
+		c.refused(err)
 		return
 	}
+	c.status = http.StatusOK
 	w.driven.Add(1)
 	for n := calls; n > 0; n /= 5 {
 		if c.private && w.barred(s.Target()) {

@@ -26,7 +26,10 @@ type gateway struct {
 	transport *kvsteer.Transport
 	server    *httptest.Server
 	observer  *observer
-	end       *replicatest.Peer // nil: there is no other gateway
+	drains    drains
+	// assured counts, by site, nudges while the router claimed to know its cache.
+	assured map[*site]int
+	end     *replicatest.Peer // nil: there is no other gateway
 }
 
 const pathSnapshot = "/snapshot"
@@ -66,12 +69,12 @@ func (g *gateway) open(sources ...kvsteer.SnapshotSource) error {
 	if g.router, err = kvsteer.New(opts...); err != nil {
 		return fmt.Errorf("router: %w", err)
 	}
-	silence := firstByte
-	if w.setup.hasty {
-		silence = hastyByte
-	}
 	g.transport = kvsteer.NewTransport(g.router, kvsteer.TransportOptions{
-		Describe: w.describe, FirstByteTimeout: silence, IdleTimeout: silence,
+		Describe: func(r *http.Request, q *kvsteer.Request) {
+			g.drains.comes(r)
+			w.describe(r, q)
+		},
+		OnDecision: g.onDecision, FirstByteTimeout: w.silence(), IdleTimeout: w.silence(),
 	})
 	mux := http.NewServeMux()
 	mux.Handle(pathSnapshot, kvsteer.SnapshotHandler(g.router, nil))
@@ -102,7 +105,7 @@ func (g *gateway) shut() error {
 
 // join makes a gateway with a new end of the bus.
 func (w *world) join(index int) *gateway {
-	g := &gateway{world: w, index: index, observer: &observer{}}
+	g := &gateway{world: w, index: index, observer: &observer{tally: w.tally}, assured: make(map[*site]int)}
 	if w.setup.gateways > 1 {
 		g.end = w.bus.Join()
 	}

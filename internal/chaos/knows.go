@@ -33,15 +33,18 @@ func (g *gateway) knows(ctx context.Context) *Violation {
 	err := w.eventually("caches", func() error {
 		tries++
 		for _, s := range w.sites {
-			if last = g.compare(ctx, s); last != nil {
+			var exact bool
+			if last, exact = g.compare(ctx, s); last != nil {
 				if tries&(tries-1) == 0 { // seldom: what is new drives out what is wrong
-					g.again(ctx, s)
+					g.again(ctx, s, exact)
 				}
 				return errWaiting
 			}
 		}
 		return nil
 	})
+	stats := g.router.Stats()
+	w.tally.streams(&stats)
 	if err != nil {
 		return last
 	}
@@ -49,22 +52,30 @@ func (g *gateway) knows(ctx context.Context) *Violation {
 }
 
 // again does what may be missing for g to know what a site's cache holds.
-func (g *gateway) again(ctx context.Context, s *site) {
+func (g *gateway) again(ctx context.Context, s *site, exact bool) {
 	if g.end != nil { // the other may have told of bookings since
 		g.clock().pass(time.Hour)
 	}
 	if s.index != g.world.setup.silent {
-		g.nudge(ctx, s)
+		g.nudge(ctx, s, exact)
 	}
 }
 
+// nudges is how often an engine publishes something for a router that claims to know all and
+// does not: it has to notice then, and what came after that would wipe the fault away.
+const nudges = 2
+
 // nudge has an engine publish something: only then it shows that the message before was lost.
-func (g *gateway) nudge(ctx context.Context, s *site) {
+func (g *gateway) nudge(ctx context.Context, s *site, exact bool) {
 	w := g.world
-	w.nudges++
-	if s.nudged++; s.shaken && s.nudged > 2 { // nothing else makes good what is lost for good
+	switch {
+	case exact && g.assured[s] >= nudges:
+		return
+	case !exact && s.shaken && s.nudged >= nudges: // nothing else makes good what is lost for good
 		_ = w.post(ctx, s.engine.URL()+"/reset_prefix_cache", "")
 	}
+	w.nudges++
+	s.nudged++
 	if w.nudges%3 == 0 {
 		// Whether events come when requests do the router sees by its own requests only.
 		c := w.newClient(2, 300+w.nudges)
@@ -72,37 +83,44 @@ func (g *gateway) nudge(ctx context.Context, s *site) {
 		w.send(ctx, c)
 	}
 	text := "nudge " + fleettest.Text(uint64(w.nudges)<<32+uint64(s.index), 20)
-	_ = w.post(ctx, s.engine.URL()+"/v1/completions", fmt.Sprintf(`{"model":%q,"prompt":%q,"max_tokens":1}`, model, text))
+	if w.post(ctx, s.engine.URL()+"/v1/completions", fmt.Sprintf(`{"model":%q,"prompt":%q,"max_tokens":1}`, model, text)) == nil && exact {
+		g.assured[s]++
+	}
 }
 
-// compare says how what is known of a site differs from what is so.
-func (g *gateway) compare(ctx context.Context, s *site) *Violation {
+// compare says how what is known of a site differs from what is so, and whether the router
+// claims to know all of it.
+func (g *gateway) compare(ctx context.Context, s *site) (found *Violation, exact bool) {
 	w := g.world
 	silent := s.index == w.setup.silent
 	for number := range w.numbers {
 		_, tokens := w.prompt(number)
 		d, err := g.router.Explain(ctx, &kvsteer.Request{API: kvsteer.Completions, Model: model, TokenIDs: tokens, Tags: w.tags(false)})
 		if err != nil {
-			return violation(Heals, "everything is mended and there is nobody for a request: %v", err)
+			return violation(Heals, "everything is mended and there is nobody for a request: %v", err), false
 		}
 		i := slices.IndexFunc(d.Candidates, func(c kvsteer.DecisionCandidate) bool { return c.Name == s.engine.Name() })
 		if i < 0 {
-			return violation(Heals, "%s is no candidate", s.engine.Name())
+			return violation(Heals, "%s is no candidate", s.engine.Name()), false
 		}
 		c, has := &d.Candidates[i], s.engine.CachedTokens(0, tokens)
+		exact = c.Trust == kvcache.Exact
 		switch {
 		case c.CachedTokens > has && !silent:
 			return violation(NoOvercount, "%s is thought to have %d tokens of prompt %d (%s), has %d, and has told of %d",
-				c.Instance, c.CachedTokens, number, c.TrustState, has, s.wire.told(tokens))
+				c.Instance, c.CachedTokens, number, c.TrustState, has, s.wire.told(tokens)), exact
 		case silent && c.CachedTokens > 0:
-			return violation(NoOvercount, "%s is thought to have %d tokens that were booked an hour ago", c.Instance, c.CachedTokens)
+			return violation(NoOvercount, "%s is thought to have %d tokens that were booked an hour ago", c.Instance, c.CachedTokens), false
 		case silent:
 		case c.Trust != kvcache.Exact:
-			return violation(Heals, "%s is %s: %s", c.Instance, c.TrustState, c.TrustReason)
+			return violation(Heals, "%s is %s: %s", c.Instance, c.TrustState, c.TrustReason), false
 		case c.CachedTokens < has:
 			return violation(NoOvercount, "%s is exact, is thought to have %d tokens of prompt %d, and has %d",
-				c.Instance, c.CachedTokens, number, has)
+				c.Instance, c.CachedTokens, number, has), true
+		case has > 0:
+			w.tally.add("exact caches")
+		default:
 		}
 	}
-	return nil
+	return nil, false
 }

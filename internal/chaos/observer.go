@@ -9,6 +9,9 @@ import (
 
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/kvcache/prompt"
+	"github.com/kvsteer/kvsteer/policy"
 	"github.com/kvsteer/kvsteer/tenancy/ledger"
 )
 
@@ -24,6 +27,7 @@ type observer struct {
 	lost     int
 	reaped   int
 	leaked   string // the first record that holds what none may
+	tally    *Tally
 }
 
 // OnDecision implements kvsteer.HookDecision.
@@ -35,6 +39,12 @@ func (o *observer) OnDecision(d *kvsteer.Decision) {
 	}
 	if d.Attempt == 1 {
 		o.firsts++
+	}
+	if d.Attempt > 1 {
+		o.tally.add("retry")
+	}
+	if c := d.Winner(); c != nil && c.Type == policy.Provider {
+		o.tally.add("served by the provider")
 	}
 	o.decided[d.ID] = true
 	if d.Previous != 0 {
@@ -60,6 +70,31 @@ func (o *observer) OnRejection(d *kvsteer.Decision, e *kvsteer.Error) {
 	defer o.mu.Unlock()
 	o.read("rejection", d)
 	o.readText("rejection", e.Error())
+}
+
+// OnRefusal implements kvsteer.HookRefusal.
+func (o *observer) OnRefusal(f *kvsteer.Refusal) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.tally.refused(f.Err.Code)
+	o.readText("refusal", f.Err.Error())
+}
+
+// OnTrust implements kvsteer.HookTrust.
+func (o *observer) OnTrust(c kvsteer.TrustChange) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if c.To == kvcache.Resyncing {
+		o.tally.add("resync")
+	}
+	o.readText("change of trust", fmt.Sprintf("%+v", c))
+}
+
+// OnPromptMismatch implements kvsteer.HookPrompt.
+func (o *observer) OnPromptMismatch(m *prompt.Mismatch) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.readText("prompt mismatch", fmt.Sprintf("%s %+v", m, *m))
 }
 
 // OnReap implements kvsteer.HookReap.
@@ -93,9 +128,22 @@ func (o *observer) read(what string, v any) {
 }
 
 func (o *observer) readText(what, text string) {
-	if o.leaked == "" && (strings.Contains(text, canary) || strings.Contains(text, secret)) {
+	if o.leaked == "" && leaked(text) != "" {
 		o.leaked = fmt.Sprintf("%s: %.300s", what, text)
 	}
+}
+
+// secrets are the words that nobody but the engine, or the provider, may be told.
+func secrets() []string { return []string{canary, secret, providerKey} }
+
+// leaked returns the first of the secrets in a text, "" if there is none.
+func leaked(text string) string {
+	for _, word := range secrets() {
+		if strings.Contains(text, word) {
+			return word
+		}
+	}
+	return ""
 }
 
 // ended reports how many Selections began and ended, and how many ended otherwise than once.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/tenancy/ledger"
-	"github.com/kvsteer/kvsteer/tenancy/quota"
 )
 
 // clock is the time as one part of the world sees it. It has no monotonic reading, so that
@@ -60,32 +59,6 @@ func (j *journal) line(text string) string {
 
 // errDown is what everything fails with that is made to fail.
 var errDown = errors.New("chaos: it is down")
-
-// gate is limits that may be out of reach, as those in a Redis.
-type gate struct {
-	to   *quota.Limiter
-	mode atomic.Int32
-}
-
-// Modes of a gate.
-const (
-	gateOpen int32 = iota
-	gateFails
-	gateLets // lets everything through, unlimited
-	gateModes
-)
-
-// Admit implements kvsteer.Limits.
-func (g *gate) Admit(ctx context.Context, d *quota.Demand) (quota.Hold, error) {
-	switch g.mode.Load() {
-	case gateFails:
-		return nil, errDown
-	case gateLets:
-		return nil, nil //nolint:nilnil // nothing limits the request
-	default:
-		return g.to.Admit(ctx, d)
-	}
-}
 
 // vault is a sink that may fail, before or after it has kept some of the records.
 type vault struct {

@@ -23,6 +23,8 @@ type Options struct {
 	// Patience bounds every wait for what must happen; what takes longer is a violation. 0
 	// means 30 s, enough for a busy machine. What is known to fail may fail sooner.
 	Patience time.Duration
+	// Tally, if it is set, counts what has come about.
+	Tally *Tally
 }
 
 func (o Options) patience() time.Duration {

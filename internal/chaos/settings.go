@@ -7,7 +7,6 @@ import "time"
 const (
 	speed         = 2000 // of engines
 	probes        = 60 * time.Millisecond
-	firstByte     = 10 * time.Second
 	hastyByte     = 1500 * time.Millisecond // in some worlds
 	tokenizerTime = 150 * time.Millisecond
 	beat          = 50 * time.Millisecond // of gateways that tell each other of their work
@@ -29,6 +28,15 @@ const (
 
 	blockSize = 16 // of all engines, in tokens
 )
+
+// silence is how long the gateway waits for a byte. With a short patience it is short too,
+// so that what is silent for good ends before the patience does.
+func (w *world) silence() time.Duration {
+	if w.setup.hasty {
+		return hastyByte
+	}
+	return max(w.patience/3, hastyByte)
+}
 
 // goodPolicies are what is put in force. All of them keep private requests at home.
 func goodPolicies() []string {

@@ -32,7 +32,9 @@ type site struct {
 	gone   []*fleettest.Engine
 	shaken bool // some of its events are lost for good
 	nudged int
-	said   atomic.Int64
+	// ill: what a request may fail at was done to the engine, and not yet mended.
+	ill  bool
+	said atomic.Int64
 }
 
 // occupy puts a new engine, with a new name, at the site's address. The one before must be

@@ -20,6 +20,7 @@ import (
 
 // take does one step.
 func (w *world) take(ctx context.Context, s Step) error {
+	w.sicken(s)
 	switch s.Op {
 	case "client", "select", "relic", "pause":
 		return w.takeClient(ctx, s)
@@ -46,7 +47,7 @@ func (w *world) takeClient(ctx context.Context, s Step) error {
 		return w.leaveRelic(ctx, s)
 	case "select":
 		c := w.newClient(s.A, s.B)
-		c.stage = stageNever
+		c.stage, c.hand = stageNever, true
 		w.launch(ctx, c, func(ctx context.Context, c *client) { w.drive(ctx, c, s.B) })
 		glimpse(c.done)
 	default:
@@ -197,6 +198,9 @@ func (w *world) takeRouter(s Step) error {
 	case "skew":
 		// As far as all that expires, and back.
 		jumps := []time.Duration{-time.Hour, -time.Minute, -time.Second, time.Second, 10 * time.Second, 2 * time.Minute, time.Hour}
+		if s.A%len(w.clocks) == 2 {
+			w.gate.jumped()
+		}
 		w.clocks[s.A%len(w.clocks)].jump(jumps[s.B%len(jumps)])
 	case "limits":
 		w.gate.mode.Store(int32(s.A) % gateModes)
@@ -209,9 +213,8 @@ func (w *world) takeRouter(s Step) error {
 	case "discover":
 		w.list(s.A % inventoryStates)
 	case "drain":
-		// It may be that the fleet has not heard of it.
 		for _, g := range w.gateways {
-			_ = g.fleet.Drain(w.site(s.A).engine.Name(), s.B%2 == 0)
+			g.drain(w.site(s.A), s.B%2 == 0)
 		}
 	case "snapshot":
 		return w.takeSnapshot(s)

@@ -52,6 +52,7 @@ type world struct {
 	source      *file.Source
 	version     string // of the policy that is to be in force
 	gate        gate
+	tally       *Tally
 	vault       vault
 	ledger      *ledger.Ledger
 	provider    *providertest.Server
@@ -96,8 +97,9 @@ func newHost() string {
 func build(plan Plan, o Options, dir string) (*world, error) {
 	w := &world{
 		plan: plan, patience: o.patience(), setup: plan.setup(), dir: dir, host: newHost(),
-		bodies: make(map[int]string), numbers: make(map[int]bool), inventory: newInventory(),
+		bodies: make(map[int]string), numbers: make(map[int]bool), inventory: newInventory(), tally: o.Tally,
 	}
+	w.provides.Store(providerWorks)
 	logger := slog.New(slog.NewJSONHandler(&w.journal, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	for _, part := range []func(*slog.Logger) error{
 		w.buildSites, w.buildEncoder, w.buildTenancy, w.buildPolicy, w.buildProviders, w.buildGateways,
@@ -140,9 +142,9 @@ func (w *world) buildEncoder(*slog.Logger) error {
 
 func (w *world) buildTenancy(logger *slog.Logger) error {
 	limiter, err := quota.New(quota.Options{
-		Now: w.clocks[2].now,
+		Now: w.clocks[2].now, MaxAge: maxIdle,
 		Rules: []quota.Rule{
-			{Name: "tight", Tenants: []string{"t2"}, Scope: quota.PerTenant, Tokens: quota.Rate{Amount: 6000, Burst: 1200}},
+			{Name: "tight", Tenants: []string{tightTenant}, Scope: quota.PerTenant, Tokens: quota.Rate{Amount: tightRate, Burst: tightBurst}},
 			{Name: "all", Scope: quota.PerTenant, Concurrency: 64, Tokens: quota.Rate{Amount: 1 << 30}, Requests: quota.Rate{Amount: 1 << 20}},
 		},
 	})
@@ -179,7 +181,7 @@ func (w *world) buildPolicy(logger *slog.Logger) error {
 func (w *world) policyPath() string { return filepath.Join(w.dir, "policy.yaml") }
 
 func (w *world) buildProviders(logger *slog.Logger) error {
-	p, err := providertest.Start(providertest.OpenAI, providertest.Options{Key: "provider-key", Reply: w.mischief})
+	p, err := providertest.Start(providertest.OpenAI, providertest.Options{Key: providerKey, Reply: w.mischief})
 	if err != nil {
 		return fmt.Errorf("provider: %w", err)
 	}
@@ -189,7 +191,7 @@ func (w *world) buildProviders(logger *slog.Logger) error {
 		return nil
 	}
 	w.set, err = providers.New([]providers.Provider{{
-		Name: providerName, Kind: providers.OpenAI{}, URL: p.URL(), Credentials: providers.Static("provider-key"),
+		Name: providerName, Kind: providers.OpenAI{}, URL: p.URL(), Credentials: providers.Static(providerKey),
 		Models: []providers.Model{{Name: model}}, MaxConcurrent: 100,
 	}}, providers.Options{Now: w.clocks[3].now, Logger: logger})
 	if err != nil {
@@ -227,6 +229,7 @@ func (w *world) close() error {
 
 // launch starts a goroutine that the world waits for.
 func (w *world) launch(ctx context.Context, c *client, run func(context.Context, *client)) {
+	c.met = c.gateway.weather()
 	w.open = append(w.open, c)
 	w.senders.Go(func() { run(ctx, c) })
 }

@@ -27,4 +27,11 @@ const (
 	OutageEmpties      = false
 	PeerShareStays     = false
 	ListenGivesUp      = false
+	BreakUnnoticed     = false
+	UnknownUnserved    = false
+	UndecodableKept    = false
+	DrainIgnored       = false
+	AnswersTwice       = false
+	RateIgnored        = false
+	PromptInLedger     = false
 )

@@ -83,7 +83,9 @@ func (f *Follower) accept(m Message) {
 	if err != nil {
 		f.count(func(s *Stats) { s.Next = f.next; s.Undecodable++ })
 		f.log(slog.LevelWarn, "undecodable event message", slog.Uint64("seq", m.Seq), slog.Any("error", err))
-		f.clear(ReasonUndecodable)
+		if !planted.UndecodableKept {
+			f.clear(ReasonUndecodable)
+		}
 		f.recoverable = false
 		return
 	}
