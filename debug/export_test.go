@@ -7,7 +7,5 @@ func (h *Handler) SetPatience(d time.Duration) { h.patience = d }
 
 // SetClock sets the time that a Recorder goes by.
 func (r *Recorder) SetClock(now func() time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.now = now
+	r.now.Store(&now)
 }

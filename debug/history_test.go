@@ -47,9 +47,10 @@ func TestManyViewersOneLook(t *testing.T) {
 
 // A page that was only just opened has a past, in moments of ten seconds.
 func TestTheLastMinutesAreKept(t *testing.T) {
-	now := time.Unix(1_000_000_000, 0)
+	var now atomic.Int64 // seconds; hooks read it from goroutines of their own
+	now.Store(1_000_000_000)
 	r := newRig(t, rigConfig{options: debug.Options{Interval: 100 * time.Millisecond}})
-	r.seen.SetClock(func() time.Time { return now })
+	r.seen.SetClock(func() time.Time { return time.Unix(now.Load(), 0) })
 	history := func() (list []struct {
 		At, Decisions, Rejections, Timed int64
 		TTFT                             float64 `json:"timedTtftMs"`
@@ -68,20 +69,20 @@ func TestTheLastMinutesAreKept(t *testing.T) {
 	require.Equal(t, http.StatusOK, r.ask("one"))
 	require.Equal(t, http.StatusOK, r.ask("two"))
 	require.Eventually(t, func() bool { return r.state().Sums.Done == 2 }, patience, 20*time.Millisecond)
-	now = now.Add(25 * time.Second)
+	now.Add(25)
 	r.seen.OnRefusal(&kvsteer.Refusal{Err: &kvsteer.Error{Code: kvsteer.CodeSaturated}})
 	list := history()
 	require.Len(t, list, 2, "nothing happened between them")
-	require.EqualValues(t, 1_000_000_000_000, list[0].At)
+	require.EqualValues(t, int64(1_000_000_000_000), list[0].At)
 	require.EqualValues(t, 2, list[0].Decisions)
-	require.EqualValues(t, 1_000_000_020_000, list[1].At)
+	require.EqualValues(t, int64(1_000_000_020_000), list[1].At)
 	require.EqualValues(t, 1, list[1].Rejections)
 	require.Zero(t, list[1].Decisions)
 
-	now = now.Add(285 * time.Second) // the first is out, and its place is taken
+	now.Add(285) // the first is out, and its place is taken
 	r.seen.OnRefusal(&kvsteer.Refusal{Err: &kvsteer.Error{Code: kvsteer.CodeSaturated}})
 	list = history()
 	require.Len(t, list, 2, "%v", list)
-	require.EqualValues(t, 1_000_000_020_000, list[0].At)
-	require.EqualValues(t, 1_000_000_310_000, list[1].At)
+	require.EqualValues(t, int64(1_000_000_020_000), list[0].At)
+	require.EqualValues(t, int64(1_000_000_310_000), list[1].At)
 }

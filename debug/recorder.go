@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kvsteer/kvsteer"
@@ -34,8 +35,8 @@ const (
 // workers, such as for a model that nobody serves, of which no more is kept. That is some megabytes at most.
 type Recorder struct {
 	mu         sync.Mutex
-	now        func() time.Time // nil: time.Now
-	change     uint64           // grows with everything that is recorded
+	now        atomic.Pointer[func() time.Time] // nil: time.Now
+	change     uint64                           // grows with everything that is recorded
 	decisions  ring[*kept]
 	byID       map[uint64]*kept
 	rejections ring[*refusal]
@@ -129,8 +130,8 @@ type sums struct {
 }
 
 func (r *Recorder) clock() time.Time {
-	if r.now != nil {
-		return r.now()
+	if now := r.now.Load(); now != nil {
+		return (*now)()
 	}
 	return time.Now()
 }
