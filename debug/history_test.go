@@ -73,9 +73,9 @@ func TestTheLastMinutesAreKept(t *testing.T) {
 	r.seen.OnRefusal(&kvsteer.Refusal{Err: &kvsteer.Error{Code: kvsteer.CodeSaturated}})
 	list := history()
 	require.Len(t, list, 2, "nothing happened between them")
-	require.EqualValues(t, int64(1_000_000_000_000), list[0].At)
+	require.Equal(t, int64(1_000_000_000_000), list[0].At)
 	require.EqualValues(t, 2, list[0].Decisions)
-	require.EqualValues(t, int64(1_000_000_020_000), list[1].At)
+	require.Equal(t, int64(1_000_000_020_000), list[1].At)
 	require.EqualValues(t, 1, list[1].Rejections)
 	require.Zero(t, list[1].Decisions)
 
@@ -83,6 +83,6 @@ func TestTheLastMinutesAreKept(t *testing.T) {
 	r.seen.OnRefusal(&kvsteer.Refusal{Err: &kvsteer.Error{Code: kvsteer.CodeSaturated}})
 	list = history()
 	require.Len(t, list, 2, "%v", list)
-	require.EqualValues(t, int64(1_000_000_020_000), list[0].At)
-	require.EqualValues(t, int64(1_000_000_310_000), list[1].At)
+	require.Equal(t, int64(1_000_000_020_000), list[0].At)
+	require.Equal(t, int64(1_000_000_310_000), list[1].At)
 }
