@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -180,6 +181,11 @@ func TestAuditNamesTheFault(t *testing.T) {
 			c.unset(r.engines[0].Faults())
 			if c.restart {
 				require.NoError(t, r.engines[0].Restart())
+				// Who asks before the fleet has seen it up again gets a 503.
+				require.Eventually(t, func() bool {
+					return r.post("/v1/chat/completions", chatBody("up again?", false)).status == http.StatusOK
+				}, wait, 10*time.Millisecond)
+				r.waitRoutable(1)
 			}
 			for i := 1; ; i++ {
 				require.Less(t, i, 300)
