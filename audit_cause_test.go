@@ -180,12 +180,13 @@ func TestAuditNamesTheFault(t *testing.T) {
 			}
 			c.unset(r.engines[0].Faults())
 			if c.restart {
+				before := r.fleet.Snapshot().Members()[0].ID()
 				require.NoError(t, r.engines[0].Restart())
-				// Who asks before the fleet has seen it up again gets a 503.
+				// The fleet has seen that it is another process, and that it is up.
 				require.Eventually(t, func() bool {
-					return r.post("/v1/chat/completions", chatBody("up again?", false)).status == http.StatusOK
-				}, wait, 10*time.Millisecond)
-				r.waitRoutable(1)
+					all := r.fleet.Snapshot()
+					return len(all.Members()) == 1 && all.Members()[0].ID() != before && all.Routable() == 1
+				}, wait, time.Millisecond)
 			}
 			for i := 1; ; i++ {
 				require.Less(t, i, 300)

@@ -17,21 +17,8 @@ func TestDisagreementMakesSuspectAndAgreementRestores(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigConfig{engines: 1})
 	r.waitTrust(kvcache.Exact)
-	// The engine drops its cache without telling: what it reports disagrees.
-	r.engines[0].Faults().MuteCleared(true)
 	text := fleettest.Text(8, 1000)
-	require.Equal(t, http.StatusOK, r.post("/v1/chat/completions", chatBody(text, false)).status)
-	// The first doubts have its events read anew. That is of no use here, as they are
-	// what is wrong, and is not done again soon.
-	for i := 0; r.observed.became(kvcache.Suspect) < 2; i++ {
-		require.Less(t, i, 100)
-		resp, err := http.Post(r.engines[0].URL()+"/reset_prefix_cache", "", nil)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		n := r.observed.outcomeCount()
-		require.Equal(t, http.StatusOK, r.post("/v1/chat/completions", chatBody(text, false)).status, i)
-		r.observed.nextOutcome(t, n)
-	}
+	r.doubtForGood(text)
 	d, err := r.router.Explain(t.Context(), chatRequest(text, false))
 	require.NoError(t, err)
 	require.Equal(t, "suspect", d.Winner().TrustState)
@@ -91,18 +78,8 @@ func TestDoubtsOutlastAGap(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rigConfig{engines: 1})
 	r.waitTrust(kvcache.Exact)
-	r.engines[0].Faults().MuteCleared(true)
 	text := fleettest.Text(8, 1000)
-	require.Equal(t, http.StatusOK, r.post("/v1/chat/completions", chatBody(text, false)).status)
-	for i := 0; r.observed.became(kvcache.Suspect) < 2; i++ {
-		require.Less(t, i, 100)
-		resp, err := http.Post(r.engines[0].URL()+"/reset_prefix_cache", "", nil)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		n := r.observed.outcomeCount()
-		r.prompt(text)
-		r.observed.nextOutcome(t, n)
-	}
+	r.doubtForGood(text)
 	r.observed.mu.Lock()
 	changes := len(r.observed.trust)
 	r.observed.mu.Unlock()
@@ -176,5 +153,23 @@ func TestWhatTheBudgetTookIsNamed(t *testing.T) {
 			require.Contains(t, strings.Join(d.Degradations, "\n"), "cache known in part, a lower bound: "+w.TrustReason)
 			break
 		}
+	}
+}
+
+// doubtForGood has the engine drop its cache without telling until what it reports has
+// made it Suspect twice. The first doubts have its events read anew. That is of no use
+// here, as they are what is wrong, and is not done again soon.
+func (r *rig) doubtForGood(text string) {
+	r.t.Helper()
+	r.engines[0].Faults().MuteCleared(true)
+	r.prompt(text)
+	for i := 0; r.observed.became(kvcache.Suspect) < 2; i++ {
+		require.Less(r.t, i, 100)
+		resp, err := http.Post(r.engines[0].URL()+"/reset_prefix_cache", "", nil)
+		require.NoError(r.t, err)
+		require.NoError(r.t, resp.Body.Close())
+		n := r.observed.outcomeCount()
+		require.Equal(r.t, http.StatusOK, r.post("/v1/chat/completions", chatBody(text, false)).status, i)
+		r.observed.nextOutcome(r.t, n)
 	}
 }
