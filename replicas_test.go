@@ -47,6 +47,7 @@ type gatewaysConfig struct {
 	beat             time.Duration
 	engine           func(c *fleettest.Config)
 	worker           func(w *fleet.Worker)
+	fleet            func(router int, o *fleet.Options)
 	options          []kvsteer.Option
 }
 
@@ -72,10 +73,14 @@ func newGateways(t *testing.T, c gatewaysConfig) *gateways {
 		c.beat = replicaBeat
 	}
 	for i := range c.routers {
-		f, err := fleet.New(fleet.Options{
+		o := fleet.Options{
 			Discoverer: fleet.Static(workers...), ProbeInterval: 50 * time.Millisecond, ScrapeInterval: time.Hour,
 			ProbeTimeout: wait, UnhealthyAfter: 50,
-		})
+		}
+		if c.fleet != nil {
+			c.fleet(i, &o)
+		}
+		f, err := fleet.New(o)
 		require.NoError(t, err)
 		encoder := prompt.NewEncoder(prompt.Options{Deadline: wait})
 		end := g.bus.Join()

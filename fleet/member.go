@@ -99,9 +99,11 @@ type engineInfo struct {
 func (m *Member) ID() string { return m.id }
 
 // SharedID is the instance as every router knows it: name@epoch where the Discoverer
-// gives the epoch; name@~URL where it does not, for each router mints an ID of its own
-// then. It is for what routers tell each other and for nothing that must be exact: an
-// instance that took the place of another at the same address may share its name.
+// gives the epoch, name@~URL where it does not. Routers that list a worker alike derive
+// the same, whatever they have seen of it: a restart that the Discoverer does not tell of
+// makes a new Member with another ID, but the same SharedID, for one router may infer it
+// later than another, or never. So it is for what routers tell each other and for nothing
+// that must be exact.
 func (m *Member) SharedID() string { return m.shared }
 
 // Name is the worker's name, shared by all its instances.
@@ -262,7 +264,9 @@ func newMember(f *Fleet, w *Worker, epoch string, cancel context.CancelFunc) *Me
 	} else {
 		m.url = &url.URL{}
 	}
-	if m.shared = m.id; w.Epoch == "" {
+	// Not the ID of an instance that is new by inference: who infers it, and how often,
+	// differs between routers.
+	if m.shared = w.Name + "@" + w.Epoch; w.Epoch == "" {
 		m.shared = w.Name + "@~" + w.URL
 	}
 	m.worker.Store(w)

@@ -65,6 +65,53 @@ func TestSharedID(t *testing.T) {
 	})
 }
 
+// A restart that the Discoverer does not tell of is inferred by some routers and not by
+// others, and each counts for itself: they must go on calling the worker the same.
+func TestSharedIDAfterRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, declared, minted := newNetwork(), newEngine("m"), newEngine("m")
+		n.add("a", declared)
+		n.add("b", minted)
+		options := fleet.Options{
+			Discoverer: fleet.Static(
+				fleet.Worker{Name: "declared", URL: "http://a", Epoch: "uid-1"}, fleet.Worker{Name: "minted", URL: "http://b"},
+			), HTTPClient: n.client(),
+		}
+		restart := func(at float64) {
+			for _, e := range []*engine{declared, minted} {
+				e.set(func(e *engine) { e.metrics = metricsText(at, 0, 0, 0) })
+			}
+			time.Sleep(3 * time.Second)
+		}
+		shared := func(f *fleet.Fleet) []string {
+			return []string{f.Snapshot().Member("declared").SharedID(), f.Snapshot().Member("minted").SharedID()}
+		}
+		restart(1000)
+		watches := start(t, options)
+		options.ScrapeInterval = -1
+		blind := start(t, options)
+		for _, f := range []*fleet.Fleet{watches, blind} {
+			ready(t, f)
+		}
+		time.Sleep(3 * time.Second)
+		restart(5000)
+		options.ScrapeInterval = 0
+		late := start(t, options)
+		ready(t, late)
+		time.Sleep(3 * time.Second)
+		restart(9000)
+
+		id := func(f *fleet.Fleet) string { return f.Snapshot().Member("declared").ID() }
+		assert.Equal(t, "declared@uid-1", id(blind), "it does not look")
+		assert.NotEqual(t, id(blind), id(watches))
+		assert.NotEqual(t, id(watches), id(late), "one has seen two restarts and the other one")
+		want := []string{"declared@uid-1", "minted@~http://b"}
+		for _, f := range []*fleet.Fleet{watches, blind, late} {
+			assert.Equal(t, want, shared(f))
+		}
+	})
+}
+
 // A rank computes prompts one after the other, whosever they are: when one of theirs has
 // its first token, the oldest of ours begins, and the other way round.
 func TestProgressOverPeersPrompts(t *testing.T) {

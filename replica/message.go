@@ -47,7 +47,8 @@ type Message struct {
 // Load is what the sender has in flight on one rank of one worker instance; see
 // fleet.InFlight. All numbers are at least 0.
 type Load struct {
-	// Instance is the worker as all replicas know it: fleet.Member.SharedID.
+	// Instance is the worker as all replicas know it: fleet.Member.SharedID, which does
+	// not tell two lives of its process under one declared epoch apart.
 	Instance string
 	Rank     int
 
