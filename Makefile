@@ -16,6 +16,10 @@ RATE      ?= 1000
 # serves editors and commands typed by hand.
 export GOWORK := off
 
+# Nor is cgo used but by the two modules that wrap a C library (scripts/cgo-env.sh) and
+# the race detector: all else is then compiled once, not once with cgo and once without.
+export CGO_ENABLED := 0
+
 MODULES   := $(shell scripts/modules.sh)
 CACHE     := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kvsteer
 TOOLS     := $(CACHE)/tools
@@ -25,7 +29,7 @@ VULN      := $(TOOLS)/govulncheck
 PLATFORMS := darwin/arm64 windows/amd64 linux/386 linux/arm64
 
 # $(call each,command) runs a command in every module and stops at the first that fails.
-each = @set -e; for m in $(MODULES); do echo "== $$m: $(1)"; (eval "$$(scripts/hftok-env.sh $$m)"; cd $$m && $(1)); done
+each = @set -e; for m in $(MODULES); do echo "== $$m: $(1)"; (eval "$$(scripts/cgo-env.sh $$m)"; cd $$m && $(1)); done
 
 .DEFAULT_GOAL := help
 .PHONY: help
@@ -37,7 +41,7 @@ help: ## List the targets
 
 .PHONY: demo
 demo: ## Watch prompts go to the worker that holds their prefix: simulated engines, nothing to install (ARGS=-json)
-	@CGO_ENABLED=0 $(GO) run ./examples/quickstart $(ARGS)
+	@$(GO) run ./examples/quickstart $(ARGS)
 
 .PHONY: test
 test: test-deps ## Set up what the tests need, then run them all: without cgo, then under the race detector (10 to 20 minutes on 2 cores)
@@ -60,7 +64,7 @@ hftok-lib: ## Build the native library of kvcache/hftok with cargo, into the cac
 
 .PHONY: test-root
 test-root: ## Test the root module without cgo: what needs nothing but Go
-	CGO_ENABLED=0 $(GO) test -timeout 30m $(PKGS)
+	$(GO) test -timeout 30m $(PKGS)
 
 .PHONY: test-race
 test-race: ## Test every module under the race detector
@@ -68,21 +72,21 @@ test-race: ## Test every module under the race detector
 
 .PHONY: chaos
 chaos: ## Everything fails in every order, in SEEDS worlds from SEED on (15 to 30 minutes on 2 cores): no invariant may break
-	CGO_ENABLED=0 $(GO) test ./internal/chaos -run '^TestChaos$$' -v -timeout 120m -chaos.seed $(SEED) -chaos.seeds $(SEEDS) -chaos.worlds $(WORLDS)
+	$(GO) test ./internal/chaos -run '^TestChaos$$' -v -timeout 120m -chaos.seed $(SEED) -chaos.seeds $(SEEDS) -chaos.worlds $(WORLDS)
 
 .PHONY: chaos-planted
 chaos-planted: ## Show that the fault suite finds each of the bugs of internal/planted (5 to 20 minutes on 2 cores)
-	CGO_ENABLED=0 $(GO) test -tags planted ./internal/chaos -run '^TestPlanted$$' -v -timeout 120m
+	$(GO) test -tags planted ./internal/chaos -run '^TestPlanted$$' -v -timeout 120m
 
 .PHONY: test-386
 test-386: ## Test the root module on 32 bits (runs where the kernel can, such as linux/amd64)
-	GOARCH=386 CGO_ENABLED=0 $(GO) test -timeout 30m ./...
+	GOARCH=386 $(GO) test -timeout 30m ./...
 
 .PHONY: cross
 cross: ## Build and vet the root module, tests included, for other systems
 	@set -e; for p in $(PLATFORMS); do echo "== $$p"; \
-	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./...; \
-	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -o /dev/null ./...; done
+	  GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./...; \
+	  GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -o /dev/null ./...; done
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME each
@@ -94,7 +98,7 @@ bench: ## Run every benchmark for BENCHTIME each (1x to see that they work)
 
 .PHONY: plots
 plots: ## Draw the plots of docs/benchmarks.md anew: simulations in virtual time with seed 1, a few seconds
-	@d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && export CGO_ENABLED=0 && \
+	@d=$$(mktemp -d) && trap 'rm -rf "$$d"' EXIT && \
 	  $(GO) run ./cmd/kvsteer simulate -workload multi-turn -concurrency 4,8,16,24,32 \
 	    -rules random,least-requests,session-hash,kvsteer -seed 1 -plot "$$d" && \
 	  $(GO) run ./cmd/kvsteer simulate -workload shared-prefix -rate 0.5 \
@@ -103,7 +107,7 @@ plots: ## Draw the plots of docs/benchmarks.md anew: simulations in virtual time
 
 .PHONY: demo-check
 demo-check: ## Run the demo and check what it claims: prefix routing at least 5 times faster
-	@out=$$(CGO_ENABLED=0 $(GO) run ./examples/quickstart -json) && printf "%s\n" "$$out" | $(GO) run ./internal/democheck
+	@out=$$($(GO) run ./examples/quickstart -json) && printf "%s\n" "$$out" | $(GO) run ./internal/democheck
 
 .PHONY: e2e-vllm
 e2e-vllm: ## Route real vLLM servers (CPU) by their KV events, installed into a cache on first use
@@ -177,7 +181,7 @@ e2e-sdk: ## Let the official Go SDKs of OpenAI and Anthropic talk to the fake pr
 
 .PHONY: soak
 soak: ## Send RATE requests/s for SOAK while workers, adapters, tenants and prefixes come and go: nothing may grow or fail
-	cd internal/soak && CGO_ENABLED=0 $(GO) run . -for $(SOAK) -rate $(RATE)
+	cd internal/soak && $(GO) run . -for $(SOAK) -rate $(RATE)
 
 # ---- check
 

@@ -12,7 +12,7 @@ unchecked=0
 for m in "$@"; do
 	asked=$((asked + 1))
 	echo "== $m: govulncheck"
-	out=$(eval "$("$here/hftok-env.sh" "$m")"; cd "$here/../$m" && "$prog" ${GOVULNDB:+-db "$GOVULNDB"} ./... 2>&1) && rc=0 || rc=$?
+	out=$(eval "$("$here/cgo-env.sh" "$m")"; cd "$here/../$m" && "$prog" ${GOVULNDB:+-db "$GOVULNDB"} ./... 2>&1) && rc=0 || rc=$?
 	printf '%s\n' "$out"
 	[ "$rc" -eq 0 ] && continue
 	case $rc:$out in
