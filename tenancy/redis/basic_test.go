@@ -22,7 +22,7 @@ func refusal(t *testing.T, err error) *quota.Error {
 func TestTwoRouters(t *testing.T) {
 	s := newServer(t)
 	rules := quota.Options{Rules: []quota.Rule{
-		{Name: "tokens", Scope: quota.PerTenant, Tokens: quota.Rate{Amount: 1000, Per: time.Hour}, Concurrency: 3},
+		{Name: "tokens", Scope: quota.PerTenant, Tokens: quota.Rate{Amount: 1000, Per: 500 * time.Hour}, Concurrency: 3},
 	}}
 	a, b := s.limiter(t, Options{Rules: rules}), s.limiter(t, Options{Rules: rules})
 	ctx := context.Background()
@@ -31,11 +31,11 @@ func TestTwoRouters(t *testing.T) {
 	require.Empty(t, h.Degraded())
 	st, ok := h.Standing(quota.Tokens)
 	require.True(t, ok)
-	require.Equal(t, quota.Standing{Rule: "tokens", Limit: 1000, Left: 400, Full: 36 * time.Minute}, st)
+	require.Equal(t, quota.Standing{Rule: "tokens", Limit: 1000, Left: 400, Full: 300 * time.Hour}, st)
 	_, err = b.Admit(ctx, &quota.Demand{Tenant: "t", Input: 500})
 	no := refusal(t, err)
 	require.Equal(t, int64(400), no.Left)
-	require.InDelta(t, (6 * time.Minute).Seconds(), no.RetryAfter.Seconds(), longEnough.Seconds())
+	require.InDelta(t, (50 * time.Hour).Seconds(), no.RetryAfter.Seconds(), (10 * time.Minute).Seconds())
 	require.True(t, h.Settle(quota.Used{Uncached: 100}))
 	require.False(t, h.Refund())
 	a.settled(t)

@@ -4,7 +4,7 @@ package redis
 
 import (
 	"context"
-	"net"
+	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,7 +24,11 @@ import (
 // exchange is one replica's on s.
 func (s *server) exchange(t testing.TB, o ExchangeOptions) *Exchange {
 	t.Helper()
-	c := s.client(t)
+	return newExchange(t, s.client(t), o)
+}
+
+func newExchange(t testing.TB, c *goredis.Client, o ExchangeOptions) *Exchange {
+	t.Helper()
 	t.Cleanup(func() { _ = c.Close() })
 	if o.Deadline == 0 {
 		o.Deadline = longEnough
@@ -179,8 +183,16 @@ type receiving struct {
 	err    chan error
 }
 
-// receive returns once the subscription stands.
+// start returns once the subscription stands.
 func (e *Exchange) start(t *testing.T, deliver func(*replica.Message)) *receiving {
+	t.Helper()
+	r, err := e.tryStart(t, deliver)
+	require.NoError(t, err)
+	return r
+}
+
+// tryStart returns once the subscription stands, or why it doesn't.
+func (e *Exchange) tryStart(t *testing.T, deliver func(*replica.Message)) (*receiving, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &receiving{cancel: cancel, err: make(chan error, 1)}
@@ -195,12 +207,12 @@ func (e *Exchange) start(t *testing.T, deliver func(*replica.Message)) *receivin
 	})
 	select {
 	case <-begun:
+		return r, nil
 	case err := <-r.err:
-		require.NoError(t, err)
+		return nil, err
 	case <-time.After(longEnough):
-		require.Fail(t, "no subscription")
+		return nil, errors.New("no subscription")
 	}
-	return r
 }
 
 func (r *receiving) ends(t *testing.T) error {
@@ -247,11 +259,13 @@ func TestExchangeOverflow(t *testing.T) {
 // A Redis that hangs is noticed within the Silence, and Publish is bounded.
 func TestExchangeSilence(t *testing.T) {
 	s := newServer(t)
-	e := s.exchange(t, ExchangeOptions{Silence: 3 * time.Second, Deadline: 100 * time.Millisecond})
+	// Its connection gives up after the Silence, which says so then.
+	e := newExchange(t, s.clientThatReads(t, 10*time.Second), ExchangeOptions{Silence: 2 * time.Second, Deadline: 100 * time.Millisecond})
 	var r *receiving
-	require.Eventually(t, func() bool { // the deadline is short for a busy machine
-		r = e.start(t, func(*replica.Message) {})
-		return e.Publish(context.Background(), message(1, 1)) == nil
+	require.Eventually(t, func() bool { // both times are short for a busy machine
+		var err error
+		r, err = e.tryStart(t, func(*replica.Message) {})
+		return err == nil && e.Publish(context.Background(), message(1, 1)) == nil
 	}, longEnough, time.Millisecond)
 	s.signal(syscall.SIGSTOP)
 	require.ErrorIs(t, r.ends(t), errSilent)
@@ -262,33 +276,58 @@ func TestExchangeSilence(t *testing.T) {
 	// Nor does it take longer to find that there is nobody to subscribe at.
 	require.ErrorIs(t, e.Receive(context.Background(), func() { t.Error("subscribed") }, nil), errSilent)
 	s.signal(syscall.SIGCONT)
-	e.start(t, func(*replica.Message) {})
+	require.Eventually(t, func() bool {
+		_, err := e.tryStart(t, func(*replica.Message) {})
+		return err == nil
+	}, longEnough, time.Millisecond)
 }
 
 // Where nothing happens, PINGs show that the connection lives.
 func TestExchangeIdle(t *testing.T) {
 	s := newServer(t)
-	e := s.exchange(t, ExchangeOptions{Silence: 6 * time.Second})
-	r := e.start(t, func(*replica.Message) {})
-	begun := time.Now()
-	require.Eventually(t, func() bool { return time.Since(begun) > 9*time.Second }, longEnough, 100*time.Millisecond)
-	require.Empty(t, r.err)
-	r.cancel()
-	require.ErrorIs(t, r.ends(t), context.Canceled)
-	require.Zero(t, e.Stats().Lost)
+	growing(t, 2*time.Second, func(silence time.Duration) bool {
+		e := s.exchange(t, ExchangeOptions{Silence: silence})
+		r, err := e.tryStart(t, func(*replica.Message) {})
+		if err != nil {
+			return false
+		}
+		wait(context.Background(), silence+silence/2)
+		r.cancel()
+		if err := r.ends(t); !errors.Is(err, context.Canceled) {
+			t.Log(err)
+			return false
+		}
+		require.Zero(t, e.Stats().Lost)
+		return true
+	})
 }
 
 // A deliver that takes longer than the Silence is not a dead connection.
 func TestExchangeSlowDeliver(t *testing.T) {
 	s := newServer(t)
-	e := s.exchange(t, ExchangeOptions{Silence: 2 * time.Second})
-	var n atomic.Int64
-	r := e.start(t, func(*replica.Message) { wait(context.Background(), 3*time.Second); n.Add(1) })
-	for i := range uint64(2) {
-		require.NoError(t, e.Publish(context.Background(), message(1, i+1)))
-	}
-	require.Eventually(t, func() bool { return n.Load() == 2 || len(r.err) > 0 }, longEnough, time.Millisecond)
-	require.EqualValues(t, 2, n.Load())
+	growing(t, time.Second, func(silence time.Duration) bool {
+		e := s.exchange(t, ExchangeOptions{Silence: silence})
+		both := make(chan struct{}, 2)
+		r, err := e.tryStart(t, func(*replica.Message) {
+			wait(context.Background(), silence+silence/2)
+			both <- struct{}{}
+		})
+		if err != nil {
+			return false
+		}
+		for i := range uint64(2) {
+			require.NoError(t, e.Publish(context.Background(), message(1, i+1)))
+		}
+		for range 2 {
+			select {
+			case <-both:
+			case err := <-r.err:
+				t.Log(err)
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // What is no message of this version is counted, and does no harm to others.
@@ -343,7 +382,10 @@ func TestExchangeChannels(t *testing.T) {
 // as is a client that logs in under another name.
 func (s *server) as(t *testing.T, user string) *goredis.Client {
 	t.Helper()
-	c := goredis.NewClient(&goredis.Options{Network: "unix", Addr: s.socket, ContextTimeoutEnabled: true, Username: user, Password: "secret"})
+	c := goredis.NewClient(&goredis.Options{
+		Network: "unix", Addr: s.socket, ContextTimeoutEnabled: true, Username: user, Password: "secret",
+		DialTimeout: longEnough, ReadTimeout: longEnough, WriteTimeout: longEnough, PoolTimeout: longEnough,
+	})
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -390,18 +432,13 @@ func TestExchangeAlone(t *testing.T) {
 
 // A real Redis Cluster, of one node: both kinds of pub/sub, and a slot that goes away.
 func TestExchangeCluster(t *testing.T) {
-	port := freeClusterPort(t)
-	s := newServer(t, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--cluster-enabled", "yes")
+	s, address := newClusterServer(t)
 	admin := s.client(t)
 	defer admin.Close()
 	ctx := context.Background()
-	require.NoError(t, admin.ClusterAddSlotsRange(ctx, 0, 16_383).Err())
-	require.Eventually(t, func() bool {
-		return strings.Contains(admin.ClusterInfo(ctx).Val(), "cluster_state:ok")
-	}, longEnough, 10*time.Millisecond)
 	cluster := func(t *testing.T) *goredis.ClusterClient {
 		t.Helper()
-		c := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}, ContextTimeoutEnabled: true})
+		c := clusterClient(address)
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
@@ -425,23 +462,9 @@ func TestExchangeCluster(t *testing.T) {
 	require.Error(t, r.ends(t))
 }
 
-// freeClusterPort is a port that is free, as is that of the cluster's bus.
-func freeClusterPort(t *testing.T) int {
-	t.Helper()
-	const busOffset, most = 10_000, 50_000
-	for range 1000 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		port := l.Addr().(*net.TCPAddr).Port
-		require.NoError(t, l.Close())
-		if port > most {
-			continue
-		}
-		if bus, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+busOffset))); err == nil {
-			require.NoError(t, bus.Close())
-			return port
-		}
-	}
-	require.Fail(t, "no free port for a cluster")
-	return 0
+func clusterClient(address string) *goredis.ClusterClient {
+	return goredis.NewClusterClient(&goredis.ClusterOptions{
+		Addrs: []string{address}, ContextTimeoutEnabled: true,
+		DialTimeout: longEnough, ReadTimeout: longEnough, WriteTimeout: longEnough, PoolTimeout: longEnough,
+	})
 }

@@ -149,15 +149,16 @@ func command(in *bufio.Reader) ([]string, error) {
 // go-redis connects anew by itself: then the subscription is confirmed again, or it has
 // ended, and what was published meanwhile is lost.
 func TestExchangeResubscribed(t *testing.T) {
+	const patient = 30 * time.Second // the machine may be busy
 	for name, after := range map[string]string{
 		"confirmed again": "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n",
 		"ended":           "*3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:0\r\n",
 		"by its shard":    "*3\r\n$12\r\nsunsubscribe\r\n$1\r\nc\r\n:0\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := goredis.NewClient(&goredis.Options{Addr: fakeRedis(t, after), ContextTimeoutEnabled: true, Protocol: 2})
+			c := goredis.NewClient(&goredis.Options{Addr: fakeRedis(t, after), ContextTimeoutEnabled: true, Protocol: 2, ReadTimeout: patient, DialTimeout: patient})
 			defer c.Close()
-			e, err := NewExchange(c, ExchangeOptions{Channel: "c"})
+			e, err := NewExchange(c, ExchangeOptions{Channel: "c", Silence: patient})
 			require.NoError(t, err)
 			subscribed := 0
 			require.ErrorIs(t, e.Receive(context.Background(), func() { subscribed++ }, func(*replica.Message) {}), errResubscribed)

@@ -4,7 +4,6 @@ package redis
 
 import (
 	"context"
-	"net"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -17,11 +16,17 @@ import (
 	"github.com/kvsteer/kvsteer/tenancy/quota"
 )
 
+// noon is a time zone in which no day begins soon.
+func noon() *time.Location {
+	const day = 24 * time.Hour
+	return time.FixedZone("noon", int((day/2 - time.Now().UTC().Sub(time.Now().UTC().Truncate(day))).Seconds()))
+}
+
 // Routers whose clocks are hours off count in the same day.
 func TestClocksOfRouters(t *testing.T) {
 	s := newServer(t)
 	o := Options{Rules: quota.Options{Rules: []quota.Rule{
-		{Name: "day", Budget: quota.Budget{Money: 100, Period: quota.Day}},
+		{Name: "day", Budget: quota.Budget{Money: 100, Period: quota.Day, Zone: noon()}},
 		{Name: "window", Level: "window", Budget: quota.Budget{Money: 1000, Window: time.Minute}, Requests: quota.Rate{Amount: 100, Per: time.Hour}},
 	}}}
 	spent := int64(0)
@@ -89,10 +94,18 @@ func TestClockRunsAway(t *testing.T) {
 func TestMaxAge(t *testing.T) {
 	s := newServer(t)
 	o := running(1)
-	o.MaxAge = time.Millisecond
+	o.MaxAge = 50 * time.Hour
 	l := s.limiter(t, Options{Rules: o, Retry: time.Millisecond})
+	before := time.Now()
 	h, err := l.Admit(context.Background(), &quota.Demand{Tenant: "t"})
 	require.NoError(t, err)
+	held, ok := h.(*hold)
+	require.True(t, ok)
+	l.mu.Lock()
+	require.False(t, held.expires.Before(before.Add(o.MaxAge)))
+	require.False(t, held.expires.After(time.Now().Add(o.MaxAge)))
+	held.expires = before // as if all that time had passed
+	l.mu.Unlock()
 	require.Eventually(t, func() bool { return l.Stats().Expired == 1 }, longEnough, time.Millisecond)
 	require.False(t, h.Settle(quota.Used{}))
 	l.settled(t)
@@ -102,21 +115,29 @@ func TestMaxAge(t *testing.T) {
 
 // Leases are renewed for as long as requests run.
 func TestLeasesAreRenewed(t *testing.T) {
-	s := newServer(t)
-	l := s.limiter(t, Options{Rules: running(2), Lease: 5 * time.Second})
-	other := s.limiter(t, Options{Rules: running(2), Lease: 5 * time.Second})
-	h, err := l.Admit(context.Background(), &quota.Demand{Tenant: "t"})
-	require.NoError(t, err)
-	first := s.client(t).ZScore(context.Background(), "{kvsteer}live", l.session.Load().id).Val()
-	require.Eventually(t, func() bool { // past the first one's end
-		now := s.client(t).ZScore(context.Background(), "{kvsteer}live", l.session.Load().id).Val()
-		return now > first+6e6
-	}, longEnough, 10*time.Millisecond)
-	_, holds, err := take(t, other, 2)
-	require.Len(t, holds, 1)
-	require.Equal(t, quota.Concurrency, refusal(t, err).Meter)
-	require.True(t, h.Refund())
-	require.Zero(t, l.Stats().Expired)
+	growing(t, 2*time.Second, func(lease time.Duration) bool {
+		s := newServer(t)
+		c := s.client(t)
+		defer c.Close()
+		l := s.limiter(t, Options{Rules: running(2), Lease: lease})
+		other := s.limiter(t, Options{Rules: running(2), Lease: lease})
+		h, err := l.Admit(context.Background(), &quota.Demand{Tenant: "t"})
+		require.NoError(t, err)
+		session := l.session.Load()
+		till := func() float64 { return c.ZScore(context.Background(), "{kvsteer}live", session.id).Val() }
+		first := till()
+		require.Eventually(t, func() bool { // past the first one's end, or too late
+			return till() > first+1.2*float64(lease.Microseconds()) || l.session.Load() != session
+		}, 2*longEnough, 10*time.Millisecond)
+		_, holds, err := take(t, other, 2)
+		if len(holds) != 1 {
+			return false
+		}
+		require.Equal(t, quota.Concurrency, refusal(t, err).Meter)
+		require.True(t, h.Refund())
+		l.settled(t)
+		return l.Stats().Expired == 0
+	})
 }
 
 // Keys go by themselves when they say nothing any more, and all of them at the end.
@@ -127,7 +148,7 @@ func TestKeysExpire(t *testing.T) {
 	ctx := context.Background()
 	l := s.limiter(t, Options{Rules: quota.Options{Rules: []quota.Rule{
 		{Name: "r", Scope: quota.PerTenant, Requests: quota.Rate{Amount: 100, Per: time.Second}, Concurrency: 3},
-		{Name: "day", Level: "day", Scope: quota.PerTenant, Tenants: []string{"day"}, Budget: quota.Budget{Money: 10, Period: quota.Day}},
+		{Name: "day", Level: "day", Scope: quota.PerTenant, Tenants: []string{"day"}, Budget: quota.Budget{Money: 10, Period: quota.Day, Zone: noon()}},
 	}}})
 	for _, tenant := range []string{"a", strings.Repeat("long", 100_000), "\xff\x00{}", "day"} {
 		h, err := l.Admit(ctx, &quota.Demand{Tenant: tenant, Cost: 1})
@@ -141,8 +162,9 @@ func TestKeysExpire(t *testing.T) {
 	for _, k := range c.Keys(ctx, "*").Val() {
 		require.Less(t, len(k), 300)
 		require.True(t, strings.HasPrefix(k, "{kvsteer}"), k)
-		ttl := c.TTL(ctx, k).Val()
-		require.Positive(t, ttl, k)
+		// -1 is of a key that stays, -2 of one that has gone meanwhile.
+		ttl := c.PTTL(ctx, k).Val()
+		require.NotEqual(t, time.Duration(-1), ttl, k)
 		require.LessOrEqual(t, ttl, 25*time.Hour, k)
 	}
 	require.True(t, h.Refund())
@@ -162,7 +184,9 @@ func TestClose(t *testing.T) {
 	require.False(t, holds[1].Refund(), "it counts as estimated already")
 	_, err = l.Admit(context.Background(), &quota.Demand{Tenant: "t"})
 	require.ErrorIs(t, err, ErrClosed)
-	l = s.limiter(t, Options{Rules: running(2)})
+	c := s.clientThatReads(t, time.Second) // Close waits for one that has begun
+	defer c.Close()
+	l = s.limiter(t, Options{Client: c, Rules: running(2)})
 	_, holds, err = take(t, l, 2)
 	require.NoError(t, err)
 	s.signal(syscall.SIGSTOP)
@@ -173,33 +197,12 @@ func TestClose(t *testing.T) {
 	s.signal(syscall.SIGCONT)
 }
 
-// freePorts returns an address, its port and another port, both free a moment ago.
-func freePorts(t *testing.T) (address, port, other string) {
-	t.Helper()
-	a, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer a.Close()
-	b, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer b.Close()
-	_, port, err = net.SplitHostPort(a.Addr().String())
-	require.NoError(t, err)
-	_, other, err = net.SplitHostPort(b.Addr().String())
-	require.NoError(t, err)
-	return a.Addr().String(), port, other
-}
-
 // Limits of a Redis Cluster are in one slot.
 func TestCluster(t *testing.T) {
-	address, port, bus := freePorts(t)
-	s := newServer(t, "--cluster-enabled", "yes", "--port", port, "--cluster-port", bus, "--bind", "127.0.0.1")
-	one := s.client(t)
-	defer one.Close()
-	ctx := context.Background()
-	require.NoError(t, one.ClusterAddSlotsRange(ctx, 0, 16383).Err())
-	require.Eventually(t, func() bool { return strings.Contains(one.ClusterInfo(ctx).Val(), "cluster_state:ok") }, longEnough, 10*time.Millisecond)
-	c := goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: []string{address}, ContextTimeoutEnabled: true})
+	s, address := newClusterServer(t)
+	c := clusterClient(address)
 	defer c.Close()
+	ctx := context.Background()
 	l := s.limiter(t, Options{Client: c, Rules: quota.Options{Rules: []quota.Rule{
 		{Name: "org", Scope: quota.PerOrg, Requests: quota.Rate{Amount: 10, Per: time.Hour}},
 		{Name: "key", Scope: quota.PerKey, Concurrency: 5},
@@ -345,6 +348,7 @@ func TestUserOfRedis(t *testing.T) {
 	require.NoError(t, admin.Do(ctx, args...).Err())
 	c := goredis.NewClient(&goredis.Options{
 		Network: "unix", Addr: s.socket, Username: "router", Password: "secret", ContextTimeoutEnabled: true, DisableIdentity: true,
+		DialTimeout: longEnough, ReadTimeout: longEnough, WriteTimeout: longEnough, PoolTimeout: longEnough,
 	})
 	defer c.Close()
 	l := s.limiter(t, Options{Client: c, Rules: hourly(2), Lease: time.Second})

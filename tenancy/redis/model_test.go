@@ -6,7 +6,6 @@ import (
 	"context"
 	"flag"
 	"math/rand/v2"
-	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -150,7 +149,7 @@ func compare(t *testing.T, s *server, name string, seed uint64, rules []quota.Ru
 			require.True(t, p.model.Settle(u))
 		}
 		for l.Stats().Waiting > 0 {
-			runtime.Gosched()
+			wait(ctx, 10*time.Microsecond)
 		}
 		require.Equal(t, toldModel, told)
 	}

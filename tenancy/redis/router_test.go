@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -33,22 +34,32 @@ var shared = quota.Options{Rules: []quota.Rule{
 	{Name: "running", Scope: quota.PerTenant, Concurrency: 40},
 }}
 
-// TestRouterProcess is the router: it serves as much as it may and says how much that was,
-// or, told so, holds what it has until it is killed.
+// TestRouterProcess is the router: it serves one request, and says so; told to, it serves
+// as much as it may and says how much that was, or, told so, holds what it has until it is
+// killed.
 func TestRouterProcess(t *testing.T) {
 	if *routerOn == "" {
 		return // not a test by itself
 	}
 	socket, hold := strings.CutSuffix(*routerOn, ",hold")
-	c := goredis.NewClient(&goredis.Options{Network: "unix", Addr: socket, ContextTimeoutEnabled: true})
+	c := goredis.NewClient(&goredis.Options{
+		Network: "unix", Addr: socket, ContextTimeoutEnabled: true,
+		DialTimeout: longEnough, ReadTimeout: longEnough, WriteTimeout: longEnough, PoolTimeout: longEnough,
+	})
 	defer c.Close()
-	lease := time.Minute // nothing expires on a machine that is slow
-	if hold {
-		lease = time.Second
-	}
-	l, err := New(Options{Client: c, Rules: shared, Deadline: longEnough, Lease: lease})
+	// Nothing expires on a machine that is slow.
+	l, err := New(Options{Client: c, Rules: shared, Deadline: longEnough, Lease: routerLease})
 	require.NoError(t, err)
 	var used, served, refused atomic.Int64
+	if !hold {
+		h, err := l.Admit(context.Background(), &quota.Demand{Org: "o", Tenant: "t", Input: 100})
+		require.NoError(t, err)
+		require.True(t, h.Settle(quota.Used{Uncached: 100}))
+		used.Add(100)
+		served.Add(1)
+		fmt.Println("ready")
+		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+	}
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
@@ -61,7 +72,9 @@ func TestRouterProcess(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					refused.Add(1)
+					if hold || no.Meter == quota.Tokens { // else ends are on their way
+						refused.Add(1)
+					}
 					continue
 				}
 				if hold {
@@ -84,21 +97,50 @@ func TestRouterProcess(t *testing.T) {
 	require.NoError(t, l.Close(ctx))
 }
 
-func (s *server) router(t *testing.T, suffix string) (*exec.Cmd, *bufio.Scanner) {
+// routerLease is that of a router process.
+const routerLease = time.Minute
+
+// routerProcess is one that runs.
+type routerProcess struct {
+	cmd *exec.Cmd
+	in  io.Writer
+	out *bufio.Scanner
+}
+
+func (s *server) router(t *testing.T, suffix string) *routerProcess {
 	t.Helper()
 	//nolint:gosec // the program is this test itself
 	cmd := exec.Command(os.Args[0], "-test.run=^TestRouterProcess$", "-redis.router="+s.socket+suffix)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	return cmd, bufio.NewScanner(out)
+	return &routerProcess{cmd: cmd, in: in, out: bufio.NewScanner(out)}
 }
 
-func said(t *testing.T, out *bufio.Scanner) []int64 {
+// ready waits until it has served one.
+func (p *routerProcess) ready(t *testing.T) {
 	t.Helper()
-	for out.Scan() {
-		if text, ok := strings.CutPrefix(out.Text(), "router "); ok {
+	for p.out.Scan() {
+		if p.out.Text() == "ready" {
+			return
+		}
+	}
+	t.Fatal("the router is never ready")
+}
+
+func (p *routerProcess) goOn(t *testing.T) {
+	t.Helper()
+	_, err := fmt.Fprintln(p.in)
+	require.NoError(t, err)
+}
+
+func (p *routerProcess) said(t *testing.T) []int64 {
+	t.Helper()
+	for p.out.Scan() {
+		if text, ok := strings.CutPrefix(p.out.Text(), "router "); ok {
 			var n []int64
 			for f := range strings.FieldsSeq(text) {
 				v, err := strconv.ParseInt(f, 10, 64)
@@ -116,47 +158,60 @@ func said(t *testing.T, out *bufio.Scanner) []int64 {
 // for what the last requests, at most as many as run at a time, used beyond their estimates.
 func TestProcesses(t *testing.T) {
 	s := newServer(t)
-	_, a := s.router(t, "")
-	_, b := s.router(t, "")
-	x, y := said(t, a), said(t, b)
+	a, b := s.router(t, ""), s.router(t, "")
+	a.ready(t)
+	b.ready(t) // else the other one may have used all by then
+	a.goOn(t)
+	b.goOn(t)
+	x, y := a.said(t), b.said(t)
 	t.Logf("used, served, without Redis, expired: %v %v", x, y)
 	require.Zero(t, x[2]+y[2]+x[3]+y[3])
 	require.Positive(t, x[1])
 	require.Positive(t, y[1])
-	const limit, beyond, atOnce = 200_000, 49, 16
+	const limit, beyond, atOnce = 200_000, 49, 40 // as many as may run until Redis is told of their ends
 	require.LessOrEqual(t, x[0]+y[0], int64(limit+beyond*atOnce))
 	require.Greater(t, x[0]+y[0], int64(limit-150-51*atOnce))
+}
+
+// withClock is a limiter to which it is later than it is, once told so: leases that are
+// long enough for a busy machine end at once then.
+func (s *server) withClock(t *testing.T, o Options) (l *Limiter, later func(time.Duration)) {
+	t.Helper()
+	var off atomic.Int64
+	o.now = func() int64 { return time.Now().UnixMicro() + off.Load() }
+	return s.limiter(t, o), func(d time.Duration) { off.Add(d.Microseconds()) }
 }
 
 // A router that is killed with 40 requests under way has them no more when its lease has
 // ended, and their estimates stay used.
 func TestRouterDies(t *testing.T) {
 	s := newServer(t)
-	cmd, out := s.router(t, ",hold")
-	said(t, out)
-	l := s.limiter(t, Options{Rules: shared, Lease: time.Second})
+	p := s.router(t, ",hold")
+	p.said(t)
+	l, later := s.withClock(t, Options{Rules: shared})
 	d := &quota.Demand{Org: "o", Tenant: "t", Input: 1}
 	_, err := l.Admit(context.Background(), d)
 	require.Equal(t, quota.Concurrency, refusal(t, err).Meter)
-	require.NoError(t, cmd.Process.Kill())
-	var h quota.Hold
-	require.Eventually(t, func() bool {
-		var err error
-		h, err = l.Admit(context.Background(), d)
-		return err == nil
-	}, longEnough, 10*time.Millisecond)
+	require.NoError(t, p.cmd.Process.Kill())
+	_ = p.cmd.Wait()
+	later(routerLease)
+	h, err := l.Admit(context.Background(), d)
+	require.NoError(t, err)
 	st, _ := h.Standing(quota.Tokens)
-	require.InDelta(t, 200_000-40*150-1, st.Left, 5)
+	require.InDelta(t, 200_000-40*150-1, st.Left, 140, "less than one request's")
 	require.True(t, h.Refund())
 }
 
 // What a dead router had reserved of a budget is spent, in Redis's books.
 func TestDeadReservesAreSpent(t *testing.T) {
 	s := newServer(t)
-	o := Options{Lease: time.Second, Rules: quota.Options{Rules: []quota.Rule{
+	c := s.client(t)
+	defer c.Close()
+	o := Options{Lease: routerLease, Rules: quota.Options{Rules: []quota.Rule{
 		{Name: "money", Budget: quota.Budget{Money: 100, Period: quota.Year, SoftAt: 50}},
 	}}}
-	dead, l := s.limiter(t, o), s.limiter(t, o)
+	dead := s.limiter(t, o)
+	l, later := s.withClock(t, o)
 	ctx := context.Background()
 	_, err := dead.Admit(ctx, &quota.Demand{Cost: 60})
 	require.NoError(t, err)
@@ -167,7 +222,11 @@ func TestDeadReservesAreSpent(t *testing.T) {
 	require.Len(t, h.Soft(), 1)
 	require.EqualValues(t, 61, h.Soft()[0].Money)
 	require.True(t, h.Refund())
-	require.Eventually(t, func() bool { return s.client(t).ZCard(ctx, "{kvsteer}live").Val() == 1 }, longEnough, time.Millisecond)
+	l.settled(t)
+	require.EqualValues(t, 2, c.ZCard(ctx, "{kvsteer}live").Val())
+	later(routerLease)
+	require.True(t, l.renewOne(ctx, l.session.Load()))
+	require.Zero(t, c.ZCard(ctx, "{kvsteer}live").Val(), "its own is as old")
 	_, err = l.Admit(ctx, &quota.Demand{Cost: 41})
 	no := refusal(t, err)
 	require.EqualValues(t, 60, no.Spent)

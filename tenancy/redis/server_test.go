@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -29,12 +30,60 @@ type server struct {
 	socket string
 	args   []string
 	cmd    *exec.Cmd
+	over   chan struct{} // cmd has ended
 }
 
-// patience is for whatever a busy machine has to do.
+// longEnough is for whatever a busy machine has to do.
 const longEnough = 30 * time.Second
 
 func newServer(t testing.TB, args ...string) *server {
+	t.Helper()
+	s := prepareServer(t, args...)
+	s.start()
+	return s
+}
+
+// newClusterServer is a Redis Cluster of one node. Both of its ports were free a moment
+// ago: if somebody was faster, others are tried.
+func newClusterServer(t testing.TB) (s *server, address string) {
+	t.Helper()
+	for range 20 {
+		a, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		b, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		address = a.Addr().String()
+		_, port, err := net.SplitHostPort(address)
+		require.NoError(t, err)
+		_, bus, err := net.SplitHostPort(b.Addr().String())
+		require.NoError(t, err)
+		require.NoError(t, a.Close())
+		require.NoError(t, b.Close())
+		s = prepareServer(t, "--cluster-enabled", "yes", "--port", port, "--cluster-port", bus, "--bind", "127.0.0.1")
+		if !s.tryStart() {
+			continue
+		}
+		s.beCluster()
+		return s, address
+	}
+	require.Fail(t, "no free ports for a cluster")
+	return nil, ""
+}
+
+// beCluster gives all slots to s.
+func (s *server) beCluster() {
+	s.t.Helper()
+	c := s.client(s.t)
+	defer c.Close()
+	ctx := context.Background()
+	require.NoError(s.t, c.ClusterAddSlotsRange(ctx, 0, 16_383).Err())
+	require.Eventually(s.t, func() bool {
+		return strings.Contains(c.ClusterInfo(ctx).Val(), "cluster_state:ok")
+	}, longEnough, 10*time.Millisecond)
+}
+
+// prepareServer is a server that doesn't run yet.
+func prepareServer(t testing.TB, args ...string) *server {
 	t.Helper()
 	path, err := exec.LookPath(*program)
 	require.NoError(t, err, "these tests need a Redis of version 7 or newer: apt-get install redis-server (make test-deps does it)")
@@ -45,20 +94,40 @@ func newServer(t testing.TB, args ...string) *server {
 		s.kill()
 		require.NoError(t, os.RemoveAll(dir))
 	})
-	s.start()
 	return s
 }
 
 func (s *server) start() {
+	s.t.Helper()
+	require.True(s.t, s.tryStart(), "the server has ended")
+}
+
+// tryStart reports whether the server answers; else it has ended.
+func (s *server) tryStart() (answers bool) {
 	s.t.Helper()
 	s.cmd = exec.Command(s.path, append([]string{
 		"--port", "0", "--unixsocket", s.socket, "--dir", s.dir, "--save", "", "--daemonize", "no",
 	}, s.args...)...)
 	s.cmd.Stdout, s.cmd.Stderr = io.Discard, io.Discard
 	require.NoError(s.t, s.cmd.Start())
+	cmd, over := s.cmd, make(chan struct{})
+	s.over = over
+	go func() {
+		defer close(over)
+		_ = cmd.Wait()
+	}()
 	c := s.client(s.t)
 	defer c.Close()
-	require.Eventually(s.t, func() bool { return c.Ping(context.Background()).Err() == nil }, longEnough, 5*time.Millisecond)
+	require.Eventually(s.t, func() bool {
+		select {
+		case <-over:
+			return true
+		default:
+			answers = c.Ping(context.Background()).Err() == nil
+			return answers
+		}
+	}, longEnough, 5*time.Millisecond)
+	return answers
 }
 
 // kill ends it without a word.
@@ -67,15 +136,41 @@ func (s *server) kill() {
 		return
 	}
 	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
+	<-s.over
 	s.cmd = nil
 }
 
 func (s *server) signal(sig syscall.Signal) { require.NoError(s.t, s.cmd.Process.Signal(sig)) }
 
+// client is one whose own timeouts are long, since the machine may be busy: what it sends
+// twice may be done twice.
 func (s *server) client(t testing.TB) *goredis.Client {
 	t.Helper()
-	return goredis.NewClient(&goredis.Options{Network: "unix", Addr: s.socket, ContextTimeoutEnabled: true, DialerRetries: 1, MinRetryBackoff: -1, MaxRetryBackoff: -1})
+	return s.clientThatReads(t, longEnough)
+}
+
+// clientThatReads is one whose reads take no longer than a timeout, with which it tries
+// again.
+func (s *server) clientThatReads(t testing.TB, timeout time.Duration) *goredis.Client {
+	t.Helper()
+	return goredis.NewClient(&goredis.Options{
+		Network: "unix", Addr: s.socket, ContextTimeoutEnabled: true, DialerRetries: 1, MinRetryBackoff: -1, MaxRetryBackoff: -1,
+		DialTimeout: longEnough, ReadTimeout: timeout, WriteTimeout: longEnough, PoolTimeout: longEnough,
+		MaxRetries: int(max(3, longEnough/timeout)),
+	})
+}
+
+// growing tries with ever longer times whether something that depends on them holds: on a
+// machine that pauses it may need one that is longer than the pauses.
+func growing(t *testing.T, first time.Duration, holds func(time.Duration) bool) {
+	t.Helper()
+	for d := first; d < 2*longEnough; d *= 2 {
+		if holds(d) {
+			return
+		}
+		t.Logf("not with %v", d)
+	}
+	require.Fail(t, "not with any time")
 }
 
 // limiter is one of a router on s. Its deadline is long, since the machine may be busy; o
