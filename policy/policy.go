@@ -85,7 +85,8 @@ type Request struct {
 	// go on from. Candidates are those that do nothing else.
 	Prefill bool `json:"prefill,omitempty"`
 	// DryRun: the question is what would be chosen, and nothing will be sent. A
-	// policy that counts its choices does not count this one, nor later attempts.
+	// policy that counts its choices does not count this one, nor later attempts. With
+	// several routers each choice is asked about first: see [Candidate.Near].
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
@@ -143,8 +144,9 @@ type Candidate struct {
 	// session was last sent to.
 	Affinity time.Duration `json:"affinity_ns,omitempty"`
 	// Near is what is taken off where other routers choose at the same time: this
-	// candidate is near enough to the best to count as equal, so that not all of them
-	// choose the same. Of those that have one, the greatest of what is left was to be last.
+	// candidate is near enough to the policy's first to count as equal, so that not all of
+	// them choose the same. Of those that have one, the greatest of what is left was to be
+	// last. It is 0 while the policy is asked what it would choose among.
 	Near time.Duration `json:"near_ns,omitempty"`
 	// Misses names the targets of the request that this candidate is expected to
 	// miss: "ttft", "itl" or "ttft, itl". It is empty without targets.

@@ -37,34 +37,54 @@ func (r *Rush) On(now time.Time) bool {
 	return last != 0 && now.UnixNano()-last <= int64(rush)
 }
 
-// level makes candidates that are near the best equal, but for the order in which
-// this router takes them. While choices come thick and fast, near is half of what the
-// request itself adds where it is best: who is free is never left for one that is known
-// to have begun with as much, nor who holds more than a third of a prompt for one that
-// holds nothing.
-func (r *Round) level() {
-	best := -1
-	for i := range r.Candidates {
-		if best < 0 || r.Candidates[i].Objective() < r.Candidates[best].Objective() {
-			best = i
+// choose lets p order the candidates twice where there are other routers: as a question
+// first, so that what is levelled is what it would choose among and not what it has
+// excluded, keeps for later or puts behind for reasons of its own.
+func (r *Round) choose(q *Prompt, p policy.Policy) {
+	if r.Peers > 0 {
+		for i := range r.Candidates {
+			r.Candidates[i].Near = 0
 		}
+		r.req.DryRun = true
+		r.order(q, p)
+		if !r.level() && q.DryRun {
+			return // it would be asked the same again
+		}
+		r.req.DryRun = q.DryRun
 	}
-	if best < 0 || r.home[best] {
-		return // a session stays where it is best off
+	r.order(q, p)
+}
+
+// level makes the workers that are near the plan's first equal to it, but for the order in
+// which this router takes them, as far as the plan's first stage goes; it reports whether
+// there are any. Who is better than the first and behind it is there for another reason.
+// While choices come thick and fast, near is half of what the request itself adds where it
+// is best: who is free is never left for one that is known to have begun with as much, nor
+// who holds more than a third of a prompt for one that holds nothing.
+func (r *Round) level() bool {
+	head := r.Plan.Order[:r.Plan.Head()]
+	if len(head) < 2 { //nolint:mnd // it is not equal to anybody
+		return false
 	}
-	least := r.Candidates[best].Objective()
+	first := &r.Candidates[head[0]]
+	if first.Type != policy.Local || r.home[head[0]] {
+		return false // a provider's objective is nothing of ours; a session stays where it is best off
+	}
+	least := first.Objective()
 	band := times(max(least, 0), near)
 	if r.Rush {
-		band = max(band, r.Predictions[best].Prefill/2)
+		band = max(band, r.Predictions[head[0]].Prefill/2)
 	}
+	most := plus(least, band)
 	r.equals = r.equals[:0]
-	for i := range r.Candidates {
-		if r.Candidates[i].Objective() <= plus(least, band) {
+	for _, i := range head {
+		c := &r.Candidates[i]
+		if o := c.Objective(); c.Type == policy.Local && (c.Misses == "") == (first.Misses == "") && o >= least && o <= most {
 			r.equals = append(r.equals, i)
 		}
 	}
-	if len(r.equals) < 2 { //nolint:mnd // it is not equal to anybody
-		return
+	if len(r.equals) < 2 { //nolint:mnd // see above
+		return false
 	}
 	slices.SortFunc(r.equals, func(a, b int) int {
 		return cmp.Or(btoi(r.home[b])-btoi(r.home[a]), cmp.Compare(r.own[a], r.own[b]), cmp.Compare(r.Candidates[a].Tie, r.Candidates[b].Tie))
@@ -72,6 +92,7 @@ func (r *Round) level() {
 	for n, i := range r.equals {
 		lead(&r.Candidates[i], least-time.Duration(len(r.equals)-n))
 	}
+	return true
 }
 
 func btoi(b bool) int {

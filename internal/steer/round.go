@@ -110,8 +110,8 @@ type Round struct {
 
 	// Relay, if not nil, is who could compute the prompt for candidates that follow.
 	Relay *Relay
-	// Peers is the other routers that choose among the same workers. Rush: somebody has
-	// just chosen, see [Rush].
+	// Peers is the other routers that choose among the same workers: with any, the policy is
+	// asked twice, see choose. Rush: somebody has just chosen, see [Rush].
 	Peers int
 	Rush  bool
 	// Waiting is the requests that wait in the router for a worker to be free.
@@ -283,9 +283,6 @@ func (r *Round) Predict(p Predictor) {
 			c.Affinity = max(c.Objective()/loyalty, 0)
 		}
 	}
-	if r.Peers > 0 {
-		r.level()
-	}
 }
 
 // Late is by how much candidate i's predictions are more than the predictor's: its
@@ -299,6 +296,11 @@ const loyalty = 10
 // get the prompt.
 func (r *Round) Choose(q *Prompt, p policy.Policy) {
 	r.req = q.Policy()
+	r.choose(q, p)
+}
+
+// order is one evaluation.
+func (r *Round) order(q *Prompt, p policy.Policy) {
 	r.forgetPlan()
 	p.Evaluate(&r.req, r.Candidates, &r.Plan)
 	if q.TargetTTFT > 0 || q.TargetITL > 0 {
