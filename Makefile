@@ -72,11 +72,11 @@ test-race: ## Test every module under the race detector
 
 .PHONY: chaos
 chaos: ## Everything fails in every order, in SEEDS worlds from SEED on (15 to 30 minutes on 2 cores): no invariant may break
-	$(GO) test ./internal/chaos -run '^TestChaos$$' -v -timeout 120m -chaos.seed $(SEED) -chaos.seeds $(SEEDS) -chaos.worlds $(WORLDS)
+	GOGC=400 $(GO) test ./internal/chaos -run '^TestChaos$$' -v -timeout 120m -chaos.seed $(SEED) -chaos.seeds $(SEEDS) -chaos.worlds $(WORLDS)
 
 .PHONY: chaos-planted
 chaos-planted: ## Show that the fault suite finds each of the bugs of internal/planted (5 to 20 minutes on 2 cores)
-	$(GO) test -tags planted ./internal/chaos -run '^TestPlanted$$' -v -timeout 120m
+	GOGC=400 $(GO) test -tags planted ./internal/chaos -run '^TestPlanted$$' -v -timeout 120m
 
 .PHONY: test-386
 test-386: ## Test the root module on 32 bits (runs where the kernel can, such as linux/amd64)

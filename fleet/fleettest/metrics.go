@@ -251,5 +251,8 @@ func (h *histogram) write(b *strings.Builder, name, model string) {
 
 // escapeLabel escapes a label value of the Prometheus text format.
 func escapeLabel(s string) string {
+	if !strings.ContainsAny(s, "\\\"\n") {
+		return s // a replacer is costly to make, and there are many labels
+	}
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s)
 }

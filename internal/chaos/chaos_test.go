@@ -25,7 +25,7 @@ var (
 	steps     = flag.String("chaos.steps", "", "steps instead of those of the seed, as a failure prints them")
 	want      = flag.String("chaos.want", "", "an invariant: stop at the first world that breaks it, and pass over all others")
 	says      = flag.String("chaos.says", "", "with -chaos.want: what the violation must say, as a regular expression")
-	patience  = flag.Duration("chaos.patience", 0, "how long to wait for what must happen, 0 = 30 s")
+	patience  = flag.Duration("chaos.patience", 0, "how long to wait for what must happen, 0 = 2 min")
 	journal   = flag.String("chaos.journal", "", "a file for what is logged in the world that failed first")
 	shrinking = flag.Duration("chaos.shrink", time.Minute, "how long to look for a shorter plan")
 )
@@ -64,6 +64,7 @@ func TestChaos(t *testing.T) {
 				p := plan(t, *firstSeed+uint64(i))
 				found, err := chaos.Run(t.Context(), p, chaos.Options{Patience: *patience, Tally: &tally})
 				if (err != nil || found != nil) && wanted(found) {
+					t.Logf("seed %d has failed and is reported in the end: %v, %v", p.Seed, found, err)
 					mu.Lock()
 					failed = append(failed, failure{p, found, err})
 					stop := len(failed) > 2 || *want != ""

@@ -113,8 +113,10 @@ func (w *world) always(ctx context.Context) *Violation {
 			}
 		}
 	}
-	if got := w.source.Status().Version; got != w.version {
-		return violation(Policy, "policy %s is in force, where nothing but %s was ever good", got, w.version)
+	for _, got := range []string{w.source.Status().Version, w.source.Set().Version()} {
+		if got != w.version {
+			return violation(Policy, "policy %q is in force, where nothing but %s was ever good", got, w.version)
+		}
 	}
 	for _, g := range w.gateways {
 		s := g.fleet.Snapshot()
@@ -192,16 +194,17 @@ func (w *world) settle(ctx context.Context) (*Violation, error) {
 		return nil, err
 	}
 	for _, check := range []func(context.Context) *Violation{
-		w.allEnd, w.always, w.balanced, w.agrees, w.recorded, w.sent, w.heals, w.knows, w.balanced, w.agrees,
+		w.allEnd, w.always, w.balanced, w.agrees, w.recorded, w.sent, w.heals, w.knows, w.balanced, w.agrees, w.reborn,
 	} {
 		if v := check(ctx); v != nil {
 			return v, nil
 		}
 	}
-	return nil, nil //nolint:nilnil // all is well
+	return nil, w.failed
 }
 
 func (w *world) mendAll() error {
+	w.mended = true
 	for _, s := range w.sites {
 		if err := w.mend(s); err != nil {
 			return err

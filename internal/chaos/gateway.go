@@ -27,8 +27,8 @@ type gateway struct {
 	server    *httptest.Server
 	observer  *observer
 	drains    drains
-	// assured counts, by site, nudges while the router claimed to know its cache.
-	assured map[*site]int
+	// assured counts nudges while the router claimed to know a cache.
+	assured map[place]int
 	end     *replicatest.Peer // nil: there is no other gateway
 }
 
@@ -105,7 +105,7 @@ func (g *gateway) shut() error {
 
 // join makes a gateway with a new end of the bus.
 func (w *world) join(index int) *gateway {
-	g := &gateway{world: w, index: index, observer: &observer{tally: w.tally}, assured: make(map[*site]int)}
+	g := &gateway{world: w, index: index, observer: &observer{tally: w.tally}, assured: make(map[place]int)}
 	if w.setup.gateways > 1 {
 		g.end = w.bus.Join()
 	}

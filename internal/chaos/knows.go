@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -32,11 +33,11 @@ func (g *gateway) knows(ctx context.Context) *Violation {
 	tries := 0
 	err := w.eventually("caches", func() error {
 		tries++
-		for _, s := range w.sites {
+		for _, at := range w.places() {
 			var exact bool
-			if last, exact = g.compare(ctx, s); last != nil {
+			if last, exact = g.compare(ctx, at); last != nil {
 				if tries&(tries-1) == 0 { // seldom: what is new drives out what is wrong
-					g.again(ctx, s, exact)
+					g.again(ctx, at, exact)
 				}
 				return errWaiting
 			}
@@ -51,13 +52,49 @@ func (g *gateway) knows(ctx context.Context) *Violation {
 	return nil
 }
 
-// again does what may be missing for g to know what a site's cache holds.
-func (g *gateway) again(ctx context.Context, s *site, exact bool) {
+// reborn restarts an engine in silence whose cache is known, where nothing but its events can
+// show it, and waits until nothing of the life before is known.
+func (w *world) reborn(ctx context.Context) *Violation {
+	if !w.setup.blind {
+		return nil
+	}
+	s := w.sites[0]
+	if err := errors.Join(s.engine.Kill(), s.revive()); err != nil {
+		w.failed = err
+		return nil
+	}
+	for _, g := range w.gateways {
+		clear(g.assured)
+	}
+	if v := w.heals(ctx); v != nil {
+		return v
+	}
+	return w.knows(ctx)
+}
+
+// place is what has a cache: a data-parallel rank of a site's engine.
+type place struct {
+	*site
+
+	rank int
+}
+
+func (w *world) places() (list []place) {
+	for _, s := range w.sites {
+		for rank := range w.setup.ranks {
+			list = append(list, place{s, rank})
+		}
+	}
+	return list
+}
+
+// again does what may be missing for g to know what a cache holds.
+func (g *gateway) again(ctx context.Context, at place, exact bool) {
 	if g.end != nil { // the other may have told of bookings since
 		g.clock().pass(time.Hour)
 	}
-	if s.index != g.world.setup.silent {
-		g.nudge(ctx, s, exact)
+	if at.index != g.world.setup.silent {
+		g.nudge(ctx, at, exact)
 	}
 }
 
@@ -66,13 +103,13 @@ func (g *gateway) again(ctx context.Context, s *site, exact bool) {
 const nudges = 2
 
 // nudge has an engine publish something: only then it shows that the message before was lost.
-func (g *gateway) nudge(ctx context.Context, s *site, exact bool) {
-	w := g.world
+func (g *gateway) nudge(ctx context.Context, at place, exact bool) {
+	w, s := g.world, at.site
 	switch {
-	case exact && g.assured[s] >= nudges:
+	case exact && g.assured[at] >= nudges:
 		return
 	case !exact && s.shaken && s.nudged >= nudges: // nothing else makes good what is lost for good
-		_ = w.post(ctx, s.engine.URL()+"/reset_prefix_cache", "")
+		_ = w.post(ctx, s.engine.URL()+"/reset_prefix_cache", "", at.rank)
 	}
 	w.nudges++
 	s.nudged++
@@ -83,15 +120,16 @@ func (g *gateway) nudge(ctx context.Context, s *site, exact bool) {
 		w.send(ctx, c)
 	}
 	text := "nudge " + fleettest.Text(uint64(w.nudges)<<32+uint64(s.index), 20)
-	if w.post(ctx, s.engine.URL()+"/v1/completions", fmt.Sprintf(`{"model":%q,"prompt":%q,"max_tokens":1}`, model, text)) == nil && exact {
-		g.assured[s]++
+	body := fmt.Sprintf(`{"model":%q,"prompt":%q,"max_tokens":1}`, model, text)
+	if w.post(ctx, s.engine.URL()+"/v1/completions", body, at.rank) == nil && exact {
+		g.assured[at]++
 	}
 }
 
-// compare says how what is known of a site differs from what is so, and whether the router
+// compare says how what is known of a cache differs from what is so, and whether the router
 // claims to know all of it.
-func (g *gateway) compare(ctx context.Context, s *site) (found *Violation, exact bool) {
-	w := g.world
+func (g *gateway) compare(ctx context.Context, at place) (found *Violation, exact bool) {
+	w, s := g.world, at.site
 	silent := s.index == w.setup.silent
 	for number := range w.numbers {
 		_, tokens := w.prompt(number)
@@ -99,24 +137,25 @@ func (g *gateway) compare(ctx context.Context, s *site) (found *Violation, exact
 		if err != nil {
 			return violation(Heals, "everything is mended and there is nobody for a request: %v", err), false
 		}
-		i := slices.IndexFunc(d.Candidates, func(c kvsteer.DecisionCandidate) bool { return c.Name == s.engine.Name() })
+		i := slices.IndexFunc(d.Candidates, func(c kvsteer.DecisionCandidate) bool { return c.Name == s.engine.Name() && c.Rank == at.rank })
 		if i < 0 {
-			return violation(Heals, "%s is no candidate", s.engine.Name()), false
+			return violation(Heals, "%s, rank %d, is no candidate", s.engine.Name(), at.rank), false
 		}
-		c, has := &d.Candidates[i], s.engine.CachedTokens(0, tokens)
+		c, has := &d.Candidates[i], s.engine.CachedTokens(at.rank, tokens)
 		exact = c.Trust == kvcache.Exact
 		switch {
 		case c.CachedTokens > has && !silent:
-			return violation(NoOvercount, "%s is thought to have %d tokens of prompt %d (%s), has %d, and has told of %d",
-				c.Instance, c.CachedTokens, number, c.TrustState, has, s.wire.told(tokens)), exact
+			return violation(NoOvercount, "%s, rank %d, is thought to have %d tokens of prompt %d (%s), has %d, and has told of %d",
+				c.Instance, c.Rank, c.CachedTokens, number, c.TrustState, has, s.wires[at.rank].told(tokens)), exact
 		case silent && c.CachedTokens > 0:
-			return violation(NoOvercount, "%s is thought to have %d tokens that were booked an hour ago", c.Instance, c.CachedTokens), false
+			return violation(NoOvercount, "%s, rank %d, is thought to have %d tokens that were booked an hour ago",
+				c.Instance, c.Rank, c.CachedTokens), false
 		case silent:
 		case c.Trust != kvcache.Exact:
-			return violation(Heals, "%s is %s: %s", c.Instance, c.TrustState, c.TrustReason), false
+			return violation(Heals, "%s, rank %d, is %s: %s", c.Instance, c.Rank, c.TrustState, c.TrustReason), false
 		case c.CachedTokens < has:
-			return violation(NoOvercount, "%s is exact, is thought to have %d tokens of prompt %d, and has %d",
-				c.Instance, c.CachedTokens, number, has), true
+			return violation(NoOvercount, "%s, rank %d, is exact, is thought to have %d tokens of prompt %d, and has %d",
+				c.Instance, c.Rank, c.CachedTokens, number, has), true
 		case has > 0:
 			w.tally.add("exact caches")
 		default:

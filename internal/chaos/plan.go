@@ -169,6 +169,9 @@ type setup struct {
 	outside        bool // there is a provider
 	hasty          bool // the gateway has little patience with silence
 	gateways       int  // two tell each other of their work
+	// blind: no engine has metrics that tell of its process, so that a restart shows in its events alone.
+	blind bool
+	ranks int // data-parallel, of each engine
 }
 
 // setup is drawn from the seed alone.
@@ -178,5 +181,10 @@ func (p Plan) setup() setup {
 	s.queue, s.outside = rng.IntN(4) == 0, rng.IntN(2) == 0
 	s.hasty = rng.IntN(8) == 0
 	s.gateways = 1 + rng.IntN(2)
+	s.blind = rng.IntN(6) == 0
+	s.ranks = 1
+	if rng.IntN(4) == 0 {
+		s.ranks = 2
+	}
 	return s
 }

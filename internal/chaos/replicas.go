@@ -272,10 +272,10 @@ func (g *gateway) unproven(ctx context.Context) *Violation {
 			if at < 0 || c.Trust != kvcache.Exact || at == w.setup.silent {
 				continue
 			}
-			if ever := w.sites[at].wire.ever(tokens); c.CachedTokens > ever {
-				return violation(NoOvercount, "gateway %d has just begun, %s is exact and is thought to have %d tokens "+
+			if ever := w.sites[at].wires[c.Rank].ever(tokens); c.CachedTokens > ever {
+				return violation(NoOvercount, "gateway %d has just begun, %s, rank %d, is exact and is thought to have %d tokens "+
 					"of prompt %d; its present life told of %d",
-					g.index, c.Instance, c.CachedTokens, number, ever)
+					g.index, c.Instance, c.Rank, c.CachedTokens, number, ever)
 			}
 		}
 	}

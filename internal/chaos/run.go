@@ -21,7 +21,7 @@ const label = "chaos"
 // Options are how Run goes about it. The zero value is fine.
 type Options struct {
 	// Patience bounds every wait for what must happen; what takes longer is a violation. 0
-	// means 30 s, enough for a busy machine. What is known to fail may fail sooner.
+	// means two minutes, enough for a busy machine. What is known to fail may fail sooner.
 	Patience time.Duration
 	// Tally, if it is set, counts what has come about.
 	Tally *Tally
@@ -61,6 +61,7 @@ func live(ctx context.Context, p Plan, o Options, dir string) (found *Violation,
 	w, err := build(p, o, dir)
 	defer func() {
 		cancel()
+		w.stopPulse()
 		w.senders.Wait()
 		if failed := w.closeInTime(); failed != nil && found == nil {
 			found = failed

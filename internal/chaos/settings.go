@@ -15,7 +15,9 @@ const (
 	// under way would rightly be taken for forgotten.
 	maxIdle = 10_000 * time.Hour
 	// patience bounds every wait for what must happen.
-	patience = 30 * time.Second
+	patience = 2 * time.Minute
+	// silent is how long the gateway waits for a byte, at most.
+	silent = 10 * time.Second
 	// glance bounds waits for what only mostly happens.
 	glance = 30 * time.Millisecond
 )
@@ -35,7 +37,7 @@ func (w *world) silence() time.Duration {
 	if w.setup.hasty {
 		return hastyByte
 	}
-	return max(w.patience/3, hastyByte)
+	return max(min(w.patience/3, silent), hastyByte)
 }
 
 // goodPolicies are what is put in force. All of them keep private requests at home.

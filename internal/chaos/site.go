@@ -11,6 +11,7 @@ import (
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/fleet/fleettest"
+	"github.com/kvsteer/kvsteer/kvcache/follow"
 )
 
 // errBarred: a private request was to go where none may. errStarted: an engine does not
@@ -25,8 +26,8 @@ var (
 type site struct {
 	world  *world
 	index  int
-	wire   *wire
-	addr   string // "" before the first engine
+	wires  []*wire // by rank
+	addr   string  // "" before the first engine
 	engine *fleettest.Engine
 	epoch  string // that the fleet is told
 	gone   []*fleettest.Engine
@@ -60,13 +61,13 @@ func (s *site) occupy() error {
 	}
 	cfg := fleettest.Config{
 		Name: name, Model: model, Speed: speed, Blocks: s.world.setup.blocks, MaxModelLen: 4096, OutputTokens: 8, Listener: ln,
-		Seed: s.world.plan.Seed, Record: 4096, Render: s.index == 0, MaxRunning: 16,
+		Seed: s.world.plan.Seed, Ranks: s.world.setup.ranks, Record: 4096, Render: s.index == 0, MaxRunning: 16,
 		Reply: func(fleettest.Call) string {
 			return fmt.Sprintf("<ans-%s-%d> one two three four five six seven eight nine", name, s.said.Add(1))
 		},
 	}
 	if s.index != s.world.setup.silent {
-		cfg.OpenPublisher = s.wire.open
+		cfg.OpenPublisher = func(rank int) (fleettest.Publisher, follow.Endpoint, error) { return s.wires[rank].open(rank) }
 	}
 	var e *fleettest.Engine
 	err = s.world.eventually("start "+name, func() (err error) {
@@ -77,6 +78,7 @@ func (s *site) occupy() error {
 		return errors.Join(errStarted, err, ln.Close())
 	}
 	s.engine, s.epoch = e, name+"-1"
+	s.clear()
 	return nil
 }
 
@@ -89,6 +91,12 @@ func (s *site) revive() error {
 	return nil
 }
 
+// clear lifts what the engine does wrong, but for what it does all its life.
+func (s *site) clear() {
+	s.engine.Faults().Clear()
+	s.engine.Faults().HideMetrics(s.world.setup.blind)
+}
+
 // anew tells another epoch for the engine as it is now.
 func (s *site) anew() { s.epoch = s.engine.Name() + "-" + strconv.Itoa(s.engine.Lives()) }
 
@@ -97,9 +105,12 @@ func (s *site) worker() fleet.Worker {
 	w := s.engine.Worker()
 	w.Epoch, w.Models, w.BlockSize, w.Labels = s.epoch, []string{model}, blockSize, map[string]string{"zone": s.zone()}
 	if s.index != s.world.setup.silent {
-		s.wire.mu.Lock()
-		w.Events = append(w.Events[:0], s.wire.endpoint)
-		s.wire.mu.Unlock()
+		w.Events = nil
+		for _, wire := range s.wires {
+			wire.mu.Lock()
+			w.Events = append(w.Events, wire.endpoint)
+			wire.mu.Unlock()
+		}
 	}
 	return w
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -135,8 +136,10 @@ func (w *world) takeEngine(s Step) error {
 
 // mend lifts all faults of an engine.
 func (w *world) mend(at *site) error {
-	at.engine.Faults().Clear()
-	at.wire.mend()
+	at.clear()
+	for _, wire := range at.wires {
+		wire.mend()
+	}
 	if err := at.revive(); err != nil {
 		return err
 	}
@@ -145,14 +148,14 @@ func (w *world) mend(at *site) error {
 
 func (w *world) takeEvents(ctx context.Context, s Step) error {
 	at := w.site(s.A)
-	n := 1 + s.B%3
+	n, wire := 1+s.B%3, at.wires[s.B/3%len(at.wires)]
 	switch s.Op {
 	case "lose":
-		at.wire.next(func(u *unfair) { u.lose += n })
+		wire.next(func(u *unfair) { u.lose += n })
 	case "repeat":
-		at.wire.next(func(u *unfair) { u.repeat += n })
+		wire.next(func(u *unfair) { u.repeat += n })
 	case "swap":
-		at.wire.next(func(u *unfair) { u.swap += n })
+		wire.next(func(u *unfair) { u.swap += n })
 	case "burn":
 		at.shaken = true
 		at.engine.Faults().BurnEvents(n)
@@ -162,24 +165,31 @@ func (w *world) takeEvents(ctx context.Context, s Step) error {
 	case "delay":
 		at.engine.Faults().DelayEvents(time.Duration(s.B%20) * time.Millisecond)
 	case "cut":
-		for _, url := range []string{at.wire.endpoint.Events, at.wire.endpoint.Replay} {
+		for _, url := range []string{wire.endpoint.Events, wire.endpoint.Replay} {
 			w.cables.cut(strings.TrimPrefix(url, "tcp://"))
 		}
 	default: // reset
-		_ = w.post(ctx, at.engine.URL()+"/reset_prefix_cache", "") // it may be dead
+		_ = w.post(ctx, at.engine.URL()+"/reset_prefix_cache", "", 0) // it may be dead
 	}
 	return nil
 }
 
-// post sends something to an engine itself; the error says that it did not answer.
-func (w *world) post(ctx context.Context, url, body string) error {
-	ctx, cancel := context.WithTimeout(ctx, glance*10)
+// post sends something to a rank of an engine itself; the error says that it did not answer.
+func (w *world) post(ctx context.Context, url, body string, rank int) error {
+	wait := 10 * glance
+	if w.mended { // it will come
+		wait = w.patience
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if w.setup.ranks > 1 {
+		req.Header.Set("X-Data-Parallel-Rank", strconv.Itoa(rank))
+	}
 	resp, err := w.http.Do(req)
 	if err != nil {
 		return err
@@ -315,6 +325,7 @@ func (w *world) takeSnapshot(s Step) error {
 type relic struct {
 	tokens   []uint32
 	instance string
+	rank     int
 	gateway  int
 }
 
@@ -333,18 +344,18 @@ func (w *world) leaveRelic(ctx context.Context, s Step) error {
 	if err != nil {
 		return nil // there may be nobody to leave it with
 	}
-	w.relics = append(w.relics, relic{tokens, sel.Target().Instance, g.index})
+	w.relics = append(w.relics, relic{tokens, sel.Target().Instance, sel.Target().Rank, g.index})
 	sel.FirstToken()
 	sel.Done(kvsteer.Usage{})
 	return nil
 }
 
-// at reports whether an instance of a gateway's fleet is the one that has the relic.
-func (r *relic) at(g *gateway, instance string) bool {
+// at reports whether a rank of an instance of a gateway's fleet is the one that has the relic.
+func (r *relic) at(g *gateway, instance string, rank int) bool {
 	if r.gateway == g.index {
-		return instance == r.instance
+		return instance == r.instance && rank == r.rank
 	}
-	return shared(instance) == shared(r.instance) // each fleet numbers what comes back by itself
+	return shared(instance) == shared(r.instance) && rank == r.rank // each fleet numbers what comes back by itself
 }
 
 // stale returns what is wrong with where the relics seem to be.
@@ -357,9 +368,9 @@ func (g *gateway) stale(ctx context.Context) *Violation {
 			continue
 		}
 		for k := range d.Candidates {
-			if c := &d.Candidates[k]; c.CachedTokens > 0 && !r.at(g, c.Instance) {
-				return violation(ByInstance, "%s seems to have %d tokens of a prompt that only %s was ever sent",
-					c.Instance, c.CachedTokens, r.instance)
+			if c := &d.Candidates[k]; c.CachedTokens > 0 && !r.at(g, c.Instance, c.Rank) {
+				return violation(ByInstance, "%s, rank %d, seems to have %d tokens of a prompt that only %s, rank %d, was ever sent",
+					c.Instance, c.Rank, c.CachedTokens, r.instance, r.rank)
 			}
 		}
 	}

@@ -69,6 +69,8 @@ type world struct {
 	noted    *Violation   // of a step
 	numbers  map[int]bool // of prompts that were sent
 	nudges   int
+	failed   error // of the world itself
+	mended   bool  // nothing fails any more
 	provided atomic.Int64
 	open     []*client
 	ended    []*client
@@ -76,12 +78,15 @@ type world struct {
 	driven   atomic.Int64   // Selections that were driven by hand
 	relics   []relic
 	senders  sync.WaitGroup
+	pulse    pulse
+
+	stopPulse func()
 
 	closers []func() error // last first
 }
 
-// hosts gives every world an address of its own, where there are enough: a port that one
-// has closed can't be taken by a connection of another before it listens there again.
+// hosts gives every world an address of its own, where there are enough, and every process
+// others: a port that one has closed can't be taken by another before it listens there again.
 var hosts atomic.Uint32 //nolint:gochecknoglobals // worlds of one process must not share an address
 
 func newHost() string {
@@ -89,7 +94,7 @@ func newHost() string {
 		return "127.0.0.1"
 	}
 	n := hosts.Add(1)
-	return net.IPv4(127, 1+byte(n/62500%250), byte(n/250%250), 2+byte(n%250)).String()
+	return net.IPv4(127, 1+byte(os.Getpid()%250), byte(n/250%250), 2+byte(n%250)).String()
 }
 
 // build makes the world of a plan. dir is for its files. On an error close is to be called
@@ -100,6 +105,9 @@ func build(plan Plan, o Options, dir string) (*world, error) {
 		bodies: make(map[int]string), numbers: make(map[int]bool), inventory: newInventory(), tally: o.Tally,
 	}
 	w.provides.Store(providerWorks)
+	stop := make(chan struct{})
+	w.senders.Go(func() { w.pulse.beat(stop) })
+	w.stopPulse = sync.OnceFunc(func() { close(stop) })
 	logger := slog.New(slog.NewJSONHandler(&w.journal, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	for _, part := range []func(*slog.Logger) error{
 		w.buildSites, w.buildEncoder, w.buildTenancy, w.buildPolicy, w.buildProviders, w.buildGateways,
@@ -116,7 +124,10 @@ func (w *world) closing(f func() error) { w.closers = append(w.closers, f) }
 
 func (w *world) buildSites(*slog.Logger) error {
 	for i := range w.setup.engines {
-		s := &site{world: w, index: i, wire: &wire{host: w.host}}
+		s := &site{world: w, index: i}
+		for range w.setup.ranks {
+			s.wires = append(s.wires, &wire{host: w.host})
+		}
 		w.sites = append(w.sites, s)
 		w.closing(s.close)
 		if err := s.occupy(); err != nil {
@@ -230,6 +241,7 @@ func (w *world) close() error {
 // launch starts a goroutine that the world waits for.
 func (w *world) launch(ctx context.Context, c *client, run func(context.Context, *client)) {
 	c.met = c.gateway.weather()
+	c.met.late = w.pulse.late()
 	w.open = append(w.open, c)
 	w.senders.Go(func() { run(ctx, c) })
 }

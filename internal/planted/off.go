@@ -34,4 +34,5 @@ const (
 	AnswersTwice       = false
 	RateIgnored        = false
 	PromptInLedger     = false
+	RanksMixed         = false
 )

@@ -41,4 +41,5 @@ var (
 	AnswersTwice       = is("AnswersTwice")
 	RateIgnored        = is("RateIgnored")
 	PromptInLedger     = is("PromptInLedger")
+	RanksMixed         = is("RanksMixed")
 )
