@@ -64,6 +64,7 @@ func New(o Options) (*Metrics, error) {
 	m.read.index = m.newIndex()
 	m.read.replicas = m.newReplicas()
 	m.read.limits = m.newLimits()
+	m.read.store = m.newStore()
 	m.read.offers = m.newOffers()
 	m.read.limit = m.gauge("kvsteer_metrics_series_limit", "Bound of the number of these series.")
 	m.read.folded = m.total("kvsteer_metrics_folded_total",
@@ -96,6 +97,7 @@ func (m *Metrics) Collect(ch chan<- prom.Metric) {
 		m.collectProviders(r.Providers(), ch)
 	}
 	m.collectLimits(ch)
+	m.collectStore(ch)
 	m.collectSelf(ch)
 	for _, c := range m.vecs {
 		c.Collect(ch)
@@ -108,6 +110,7 @@ type readings struct {
 	worker   gaugesOf
 	index    indexReadings
 	limits   limitReadings
+	store    storeReadings
 	replicas replicaReadings
 	offers   offerReadings
 

@@ -31,9 +31,15 @@ type Options struct {
 	NativeHistograms bool
 
 	// Limiter and Ledger, if not nil, are shown as well: a [quota.Limiter], and a
-	// [ledger.Ledger]. For limits in Redis see [Metrics.BudgetNotice].
+	// [ledger.Ledger]. For limits in Redis see LimitStore and [Metrics.BudgetNotice].
 	Limiter Limiter
 	Ledger  Ledger
+
+	// LimitStore and Carrier, if not nil, are asked at each scrape, by several at once: how
+	// shared limits are doing, and what the exchange of kvsteer.WithReplicas has carried. They
+	// must not wait for anybody.
+	LimitStore func() LimitStore
+	Carrier    func() Carrier
 
 	// Now is the clock. Nil means time.Now.
 	Now func() time.Time

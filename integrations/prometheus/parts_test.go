@@ -36,7 +36,11 @@ func everything(t *testing.T) prometheus.Options {
 	records, err := ledger.New(ledger.Options{Sink: ledger.SinkFunc(func(context.Context, []ledger.Record) error { return nil })})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, records.Close()) })
-	return prometheus.Options{Limiter: limits, Ledger: records}
+	return prometheus.Options{
+		Limiter: limits, Ledger: records,
+		LimitStore: func() prometheus.LimitStore { return prometheus.LimitStore{} },
+		Carrier:    func() prometheus.Carrier { return prometheus.Carrier{} },
+	}
 }
 
 // clouds are providers with 41 models.

@@ -35,5 +35,5 @@ func fixedSeries() int {
 	const few = 64        // queue, targets, index, ledger, limits and the like, a test counts
 	return prompt.NumSources*(lines(len(selectBuckets))+2+1) + lines(len(waitBuckets)) + rejections +
 		2*maxRules + 2*maxShadows + limitSeries*maxLimits + providerSeries*maxProviders + offerSeries*maxOffers +
-		maxFallbacks + maxTrust + maxReasons + indexSeries + replicaSeries + few
+		maxFallbacks + maxTrust + maxReasons + indexSeries + replicaSeries + storeSeries + few
 }
