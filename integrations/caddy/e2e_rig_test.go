@@ -37,6 +37,7 @@ type process struct {
 	client     *http.Client // of both sites
 	admin      *http.Client
 	logs       *syncBuffer
+	held       []net.Listener // the sites' ports, until Caddy needs them
 }
 
 type site struct {
@@ -65,6 +66,9 @@ func startCaddy(t *testing.T, grace string) *process {
 	p.cmd = exec.Command(filepath.Join(dir, "caddy"), "run", "--config", filepath.Join(dir, "Caddyfile"), "--adapter", "caddyfile")
 	p.cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 	p.cmd.Stderr, p.cmd.Stdout = p.logs, p.logs
+	for _, l := range p.held {
+		require.NoError(t, l.Close())
+	}
 	require.NoError(t, p.cmd.Start())
 	p.ended = make(chan error, 1)
 	go func() { p.ended <- p.cmd.Wait() }()
@@ -100,7 +104,7 @@ func startCaddy(t *testing.T, grace string) *process {
 func (p *process) site(name string, speed float64) site {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(p.t, err)
-	defer l.Close()
+	p.held = append(p.held, l) // else an engine may get the port
 	s := site{url: "http://" + l.Addr().String(), fleet: filepath.Join(p.dir, name+".json"), answers: new(atomic.Int64)}
 	var list struct {
 		Workers []any `json:"workers"`
@@ -126,7 +130,7 @@ func (p *process) caddyfile(options string) string {
 	admin unix/DIR/admin
 	persist_config off
 	auto_https off
-	shutdown_delay 1s
+	shutdown_delay 10s
 	grace_period GRACE
 }
 (why) {

@@ -129,7 +129,7 @@ func TestClosingHoldsNoAnswerBack(t *testing.T) {
 			require.NoError(t, err, "to the last byte")
 			require.NoError(t, b.resp.Body.Close())
 			require.Contains(t, string(rest), "[DONE]")
-			require.Equal(t, ending, standing.list()[0].state, "it is still closing")
+			require.Eventually(t, func() bool { return standing.list()[0].state == ending }, patience, moment, "it is still closing")
 			close(release)
 			settle(t)
 			require.Len(t, standing.list(), 1)

@@ -218,8 +218,7 @@ func TestRoutersShareADecisionLog(t *testing.T) {
 	require.NoError(t, resp.Body.Close())
 	require.NoError(t, other.Body.Close())
 	r.idle()
-	r.load("respond 204") // closes the log
-	settle(t)
+	r.closes()
 	ends := map[string]int{}
 	for _, e := range r.entries("decisions") {
 		if e.decision > 0 {
@@ -251,8 +250,7 @@ func TestRotatedDecisionLog(t *testing.T) {
 	r.load(site)
 	require.Equal(t, before, rooms())
 	require.Equal(t, http.StatusOK, r.ask("hi").status)
-	r.load("respond 204") // closes the log
-	settle(t)
+	r.closes()
 	require.Len(t, r.entries("decisions.1"), 2)
 	require.Len(t, r.entries("decisions"), 2)
 }
@@ -295,6 +293,7 @@ func TestQueue(t *testing.T) {
 	require.Contains(t, late.body, "saturated")
 	r.engines[0].Faults().Clear()
 	wg.Wait()
+	r.idle()
 	require.Equal(t, http.StatusOK, r.ask("third").status)
 	r.idle()
 }

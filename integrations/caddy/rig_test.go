@@ -61,8 +61,7 @@ func newRig(t *testing.T, engines ...fleettest.Config) *rig {
 	t.Cleanup(func() {
 		r.client.CloseIdleConnections()
 		require.NoError(t, caddy.Stop())
-		settle(t)
-		require.Empty(t, r.status(), "routers are left")
+		gone(t)
 		require.NoError(t, os.RemoveAll(dir))
 	})
 	return r
@@ -117,10 +116,28 @@ http:// {
 	return out
 }
 
-// load makes Caddy serve a site with the directives.
+// load makes Caddy serve a site with the directives, and waits for the workers: on a busy
+// machine for longer than Caddy does by itself.
 func (r *rig) load(directives string) {
 	r.t.Helper()
 	require.NoError(r.t, caddy.Load(r.config(directives), true))
+	require.Eventually(r.t, func() bool {
+		for _, s := range r.status() {
+			for _, w := range s.Workers {
+				if len(r.engines) > 0 && !w.Routable {
+					return false
+				}
+			}
+		}
+		return true
+	}, patience, moment, "all workers are ready")
+}
+
+// closes makes Caddy serve something else, and waits until decision logs are closed.
+func (r *rig) closes() {
+	r.t.Helper()
+	r.load("respond 204")
+	gone(r.t)
 }
 
 type answer struct {
@@ -210,6 +227,26 @@ func settle(t *testing.T) {
 	defer cancel()
 	behind.wait(ctx)
 	require.NoError(t, ctx.Err(), "something does not close")
+}
+
+// gone waits until no router is left: a request lets go of its own a moment after the
+// client has all of its answer.
+func gone(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		lingering.hurry()
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		behind.wait(ctx)
+		return len(standing.list()) == 0
+	}, patience, moment, "routers are left")
+}
+
+// noTrails waits until nothing is written down of a request any more, which is a moment
+// after its answer.
+func noTrails(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool { return len(trailsOpen()) == 0 }, patience, moment)
 }
 
 // idle waits until nothing is in flight anywhere.

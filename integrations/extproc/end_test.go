@@ -53,7 +53,15 @@ func TestStreamsThatEndEarlyRelease(t *testing.T) {
 
 // A prompt may take longer than a request may be silent.
 func TestWaitingForTheAnswerIsNotForgetting(t *testing.T) {
-	const idle = 2 * time.Second
+	// A machine that pauses for longer than a request may be silent is no reason to fail.
+	for idle := 2 * time.Second; !outlasts(t, idle); idle *= 2 {
+		require.Less(t, idle, wait)
+	}
+}
+
+// outlasts reports whether a request outlasts twice the time that it may be silent for.
+func outlasts(t *testing.T, idle time.Duration) bool {
+	t.Helper()
 	r := newRig(t, rigConfig{
 		options: []kvsteer.Option{kvsteer.WithMaxIdle(idle)},
 		server:  func(s *extproc.Server) { s.TouchEvery(idle / 100) },
@@ -63,13 +71,15 @@ func TestWaitingForTheAnswerIsNotForgetting(t *testing.T) {
 	p.send(requestBody(chat(true), true))
 	p.routed(duplex, true)
 	time.Sleep(2 * idle)
-	require.Equal(t, 1, r.router.InFlight())
+	if r.router.InFlight() == 0 {
+		return false
+	}
 	p.send(answerHeaders("200", "text/event-stream", false))
 	p.receive()
 	p.send(answerBody(firstEvent+doneEvent, true))
 	p.receive()
 	r.idle()
-	require.NoError(t, r.seen.last(t).Err)
+	return r.seen.last(t).Err == nil
 }
 
 // A client that leaves while its request waits for a worker leaves the line, although

@@ -47,6 +47,7 @@ func TestHooksThatPanicAtTheEnd(t *testing.T) {
 		require.NoError(t, p.stream.CloseSend())
 		_ = p.ended()
 		r.idle()
+		require.Eventually(t, func() bool { return hook.heard.Load() > int64(stage) }, wait, tick)
 		require.EqualValues(t, stage+1, hook.heard.Load())
 	}
 }

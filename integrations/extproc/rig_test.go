@@ -58,14 +58,37 @@ type rigConfig struct {
 }
 
 type outcomes struct {
-	mu  sync.Mutex
-	all []*kvsteer.Outcome
+	mu    sync.Mutex
+	begun int // decided
+	ended int // of these
+	all   []*kvsteer.Outcome
 }
+
+func (o *outcomes) OnDecision(d *kvsteer.Decision) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if d.Attempt == 1 {
+		o.begun++
+	}
+}
+
+func (o *outcomes) OnRejection(*kvsteer.Decision, *kvsteer.Error) {}
 
 func (o *outcomes) OnOutcome(c *kvsteer.Outcome) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.all = append(o.all, c)
+	if c.Decision != nil {
+		o.ended++
+	}
+}
+
+// told reports whether all that has ended was told: that is a moment after nothing is in
+// flight.
+func (o *outcomes) told() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ended == o.begun
 }
 
 func (o *outcomes) last(t testing.TB) *kvsteer.Outcome {
@@ -128,10 +151,11 @@ func newRig(t testing.TB, c rigConfig) *rig {
 	return r
 }
 
-// idle checks that nothing is in flight anywhere.
+// idle checks that nothing is in flight anywhere, and waits until that was told.
 func (r *rig) idle() {
 	r.t.Helper()
 	require.Eventually(r.t, func() bool { return r.inFlight() == 0 }, wait, tick, "in flight is zero")
+	require.Eventually(r.t, r.seen.told, wait, tick, "each has an outcome")
 }
 
 func (r *rig) inFlight() int {

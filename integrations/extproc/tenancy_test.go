@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"testing"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"github.com/stretchr/testify/require"
@@ -28,7 +29,7 @@ func (local) Resolve(_ context.Context, p *tenancy.Presented) (*tenancy.Identity
 // the limits stand.
 func TestTenancy(t *testing.T) {
 	limits, err := quota.New(quota.Options{Rules: []quota.Rule{{
-		Name: "two", Scope: quota.PerTenant, Requests: quota.Rate{Amount: 2},
+		Name: "two", Scope: quota.PerTenant, Requests: quota.Rate{Amount: 2, Per: 500 * time.Hour},
 	}}})
 	require.NoError(t, err)
 	r := newRig(t, rigConfig{options: []kvsteer.Option{

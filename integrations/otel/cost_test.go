@@ -3,6 +3,7 @@ package kvsteerotel_test
 import (
 	"context"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -40,13 +41,20 @@ func roundTrip(tb testing.TB, rt http.RoundTripper) {
 
 // Without a provider that records nothing is paid but a few allocations.
 func TestCostWithoutRecording(t *testing.T) {
-	r := newRig(t, rigConfig{engines: 1})
+	r := newRig(t, rigConfig{engines: 1, quiet: true})
 	plain := kvsteer.NewTransport(r.router, kvsteer.TransportOptions{Base: canned})
 	tracer := kvsteerotel.New(kvsteerotel.Options{TracerProvider: noRecording(), Propagator: propagation.TraceContext{}})
 	traced := tracer.Transport(r.router, kvsteer.TransportOptions{Base: canned})
-	const runs = 300
-	without := testing.AllocsPerRun(runs, func() { roundTrip(t, plain) })
-	with := testing.AllocsPerRun(runs, func() { roundTrip(t, traced) })
+	// Whatever else allocates in the process is counted, too: the least is what counts.
+	least := func(rt http.RoundTripper) float64 {
+		const tries, runs = 5, 100
+		n := math.Inf(1)
+		for range tries {
+			n = min(n, testing.AllocsPerRun(runs, func() { roundTrip(t, rt) }))
+		}
+		return n
+	}
+	without, with := least(plain), least(traced)
 	require.LessOrEqual(t, with-without, 8.0, "%v allocations without, %v with", without, with)
 }
 

@@ -230,9 +230,10 @@ func TestEveryPathEndsTheSpanOnce(t *testing.T) {
 			config: rigConfig{options: []kvsteer.Option{kvsteer.WithMaxIdle(time.Second)}},
 			do: func(r *rig) {
 				resp, err := r.transport.RoundTrip(newRequest(r.t.Context(), r.t, path, chat("hi", true)))
-				require.NoError(r.t, err)
-				r.span() // without a look at the answer
-				_ = resp.Body.Close()
+				r.span()        // without a look at the answer
+				if err == nil { // else a machine that pauses has forgotten it before
+					_ = resp.Body.Close()
+				}
 			},
 			errorType: "abandoned", attempts: 1, tokens: -1,
 		},

@@ -105,7 +105,11 @@ func TestByHandEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, rigConfig{options: []kvsteer.Option{kvsteer.WithMaxIdle(time.Second)}})
+			config := rigConfig{}
+			if c.errorType == "abandoned" {
+				config.options = []kvsteer.Option{kvsteer.WithMaxIdle(time.Second)}
+			}
+			r := newRig(t, config)
 			sel, err := r.tracer.Select(t.Context(), r.router, r.sel(chat("hi", true)))
 			require.NoError(t, err)
 			c.end(t, sel)

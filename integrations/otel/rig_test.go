@@ -58,6 +58,7 @@ type rigConfig struct {
 	transport kvsteer.TransportOptions
 	sampler   sdktrace.Sampler
 	unhooked  bool
+	quiet     bool // workers are hardly ever asked how they are
 }
 
 func newRig(t testing.TB, c rigConfig) *rig {
@@ -82,9 +83,13 @@ func newRig(t testing.TB, c rigConfig) *rig {
 		workers = append(workers, w)
 	}
 	var err error
-	r.fleet, err = fleet.New(fleet.Options{
+	asking := fleet.Options{
 		Discoverer: fleet.Static(workers...), ProbeInterval: 100 * time.Millisecond, ProbeTimeout: wait, UnhealthyAfter: 1 << 20,
-	})
+	}
+	if c.quiet {
+		asking.ProbeInterval, asking.ScrapeInterval = time.Hour, -1
+	}
+	r.fleet, err = fleet.New(asking)
 	require.NoError(t, err)
 	if c.sampler == nil {
 		c.sampler = sdktrace.AlwaysSample()

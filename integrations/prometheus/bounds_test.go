@@ -124,7 +124,7 @@ func fullHouse(t testing.TB, o prometheus.Options, more int) *rig {
 		})
 	}
 	list.set(all...)
-	f, err := fleet.New(fleet.Options{Discoverer: list, HTTPClient: &http.Client{Transport: engine{}}, ScrapeInterval: time.Hour, StaleAfter: 24 * time.Hour})
+	f, err := fleet.New(fleet.Options{Discoverer: list, HTTPClient: &http.Client{Transport: engine{}}, ScrapeInterval: time.Hour, StaleAfter: 24 * time.Hour, ProbeTimeout: patient})
 	require.NoError(t, err)
 	router, err := kvsteer.New(kvsteer.WithFleet(f), kvsteer.WithHooks(m), kvsteer.WithEvents(follow.NewHub()), kvsteer.WithProviders(clouds(t)))
 	require.NoError(t, err)

@@ -188,8 +188,6 @@ func serve(t *testing.T, r *rig, native bool) *server {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	address := l.Addr().String()
-	require.NoError(t, l.Close())
-
 	args := []string{"--config.file=" + name, "--storage.tsdb.path=" + filepath.Join(dir, "data"), "--web.listen-address=" + address}
 	if native {
 		args = append(args, "--enable-feature=native-histograms")
@@ -198,6 +196,7 @@ func serve(t *testing.T, r *rig, native bool) *server {
 	cmd := exec.CommandContext(ctx, filepath.Join(programs(t), "prometheus"), args...)
 	var log bytes.Buffer
 	cmd.Stderr, cmd.Stdout = &log, &log
+	require.NoError(t, l.Close()) // not before: others would get the port
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		cancel()

@@ -33,8 +33,8 @@ func TestValuesEqualWhatHappened(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, status)
 
 	r.eventually(func() bool { return r.value("kvsteer_requests_total", "model", model, "outcome", "ok") == 6 }, "six have ended")
+	r.eventually(func() bool { _, o := r.observed.all(); return len(o) == 6 }, "which the other hook hears after that")
 	decisions, outcomes := r.observed.all()
-	require.Len(t, outcomes, 6)
 	got := r.gather()
 	equal := func(want float64, name string, labels ...string) {
 		t.Helper()
@@ -93,10 +93,15 @@ func TestValuesEqualWhatHappened(t *testing.T) {
 		return r.value("kvsteer_index_block_changes_total", "change", "stored") == float64(r.router.Stats().Index.Stored)
 	}, "the index's own figure")
 	equal(float64(stats.Index.Budget), "kvsteer_index_limit_bytes")
-	for _, c := range stats.Caches {
-		require.Len(t, c.Streams, 1)
-		equal(float64(c.Streams[0].Messages), "kvsteer_worker_event_messages_total", "worker", c.Worker, "kind", "live")
-	}
+	r.eventually(func() bool { // more may come, and between two looks
+		for _, c := range r.router.Stats().Caches {
+			if len(c.Streams) != 1 ||
+				r.value("kvsteer_worker_event_messages_total", "worker", c.Worker, "kind", "live") != float64(c.Streams[0].Messages) {
+				return false
+			}
+		}
+		return true
+	}, "the streams' own figures")
 }
 
 // A client that chose its words does not find them in metrics.

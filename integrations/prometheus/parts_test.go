@@ -81,8 +81,9 @@ func TestLimitsAndLedger(t *testing.T) {
 	}
 	status, _ := r.post(chat("hello", true))
 	require.Equal(t, http.StatusTooManyRequests, status)
-	require.NoError(t, records.Flush(t.Context()))
 	r.eventually(func() bool { return r.value("kvsteer_limit_settled_total", "meter", "requests") == 2 }, "two settled")
+	r.eventually(func() bool { return records.Stats().Appended == 4 }, "two reserved, two settled")
+	require.NoError(t, records.Flush(t.Context()))
 
 	got := r.gather()
 	assert.InDelta(t, 1, sum(got["kvsteer_rejected_requests_total"], "code", "limited"), 0)

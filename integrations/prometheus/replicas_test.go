@@ -18,7 +18,7 @@ func TestReplicas(t *testing.T) {
 
 	bus := replicatest.NewBus(replicatest.BusOptions{})
 	r := newRig(t, rigConfig{engines: 1, options: []kvsteer.Option{
-		kvsteer.WithReplicas(bus.Join(), kvsteer.ReplicaOptions{Beat: 50 * time.Millisecond}),
+		kvsteer.WithReplicas(bus.Join(), kvsteer.ReplicaOptions{Beat: time.Second}),
 	}})
 	r.eventually(func() bool { return r.value("kvsteer_replica_exchange_up") == 1 }, "it is up")
 	other := bus.Join()
@@ -31,11 +31,12 @@ func TestReplicas(t *testing.T) {
 				{Instance: "nobody@1", Keys: nil, TTL: time.Second},
 			},
 		})
-		return r.value("kvsteer_replica_peers") == 1 && r.value("kvsteer_replica_peer_requests") == 3
+		got := r.gather()
+		return sum(got["kvsteer_replica_peers"]) == 1 && sum(got["kvsteer_replica_peer_requests"]) == 3
 	}, "a peer")
 	assert.Positive(t, r.value("kvsteer_replica_messages_total", "result", "received"))
 	assert.Positive(t, r.value("kvsteer_replica_prompts_total", "result", "unknown"))
-	r.eventually(func() bool { return r.value("kvsteer_replica_peers_expired_total") == 1 }, "it went without a word")
+	r.eventually(func() bool { return r.value("kvsteer_replica_peers_expired_total") >= 1 }, "it went without a word")
 	bus.Cut(true)
 	r.eventually(func() bool { return r.value("kvsteer_replica_exchange_up") == 0 }, "it is down")
 }
