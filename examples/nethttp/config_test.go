@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/sha256"
 	"fmt"
 	"net/http"
@@ -100,10 +99,7 @@ func TestURLAndKeys(t *testing.T) {
 	write("g.yaml", "listen: "+freeAddress(t)+"\nfleet: {url: \""+registry.URL+"\"}\ntenancy: {keys: keys.yaml, limits: limits.yaml, refuseAnonymous: true}\n")
 	c, err := parse([]string{"-config", filepath.Join(dir, "g.yaml"), "-notice", "0s"})
 	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, &c) }()
-	require.Eventually(t, func() bool { return status(c, "/healthz") == http.StatusOK }, 30*time.Second, 5*time.Millisecond)
+	stop, ended := start(t, &c)
 	ask := func(key string) int {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, address(c)+"/v1/chat/completions",
 			strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`))

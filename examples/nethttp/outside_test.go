@@ -1,14 +1,12 @@
 package main
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -51,10 +49,7 @@ spec:
   credentials: {file: key}
   models: [{name: big, upstreamName: claude-big}]
 `)
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, &c) }()
-	require.Eventually(t, func() bool { return status(c, "/healthz") == http.StatusOK }, 30*time.Second, 5*time.Millisecond)
+	stop, ended := start(t, &c)
 	body := `{"model":"big","messages":[{"role":"user","content":"hi"}]}`
 	resp, err := client(c).Post(address(c)+"/v1/chat/completions", "application/json", strings.NewReader(body))
 	require.NoError(t, err)

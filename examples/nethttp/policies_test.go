@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"os"
@@ -46,10 +45,7 @@ func TestPolicyFile(t *testing.T) {
 	require.ErrorContains(t, run(t.Context(), &c), `did you mean "pii-detected"?`)
 
 	says("pii-detected", "451")
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, &c) }()
-	require.Eventually(t, func() bool { return status(c, "/healthz") == http.StatusOK }, 30*time.Second, 5*time.Millisecond)
+	stop, ended := start(t, &c)
 	require.Equal(t, http.StatusOK, asked(t, c, "hi there"))
 	require.Equal(t, http.StatusUnavailableForLegalReasons, asked(t, c, "charge 4111 1111 1111 1111, please"))
 	says("pii-detected", "403")

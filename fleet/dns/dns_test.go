@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -209,15 +210,24 @@ func TestServers(t *testing.T) {
 	s.put("workers.test.", addressesOf("10.0.0.1")...)
 	silent.fail(faults()["stalls"])
 	d := s.discoverer()
-	d.Servers, d.Timeout = []string{silent.addr, s.addr}, 500*time.Millisecond
-	records, _, err := d.Lookup(t.Context())
+	d.Servers = []string{silent.addr, s.addr}
+	// The first never answers; the second does within a time that a busy machine needs.
+	lookup := func(answers func(error) bool) ([]dns.Record, error) {
+		for d.Timeout = 500 * time.Millisecond; ; d.Timeout *= 2 {
+			records, _, err := d.Lookup(t.Context())
+			if answers(err) || d.Timeout > 30*time.Second {
+				return records, err
+			}
+		}
+	}
+	records, err := lookup(func(err error) bool { return err == nil })
 	require.NoError(t, err)
 	assert.Len(t, records, 1, "the second answers when the first doesn't")
 
 	s.fail(rcode(2))
-	_, _, err = d.Lookup(t.Context())
+	_, err = lookup(func(err error) bool { return err == nil || strings.Contains(err.Error(), "SERVFAIL") })
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorContains(t, err, "dns: workers.test: server "+silent.addr+": no answer within 500ms")
+	require.ErrorContains(t, err, "dns: workers.test: server "+silent.addr+": no answer within "+d.Timeout.String())
 	require.ErrorContains(t, err, "server "+s.addr+": SERVFAIL")
 }
 
@@ -363,8 +373,7 @@ func TestMaxStale(t *testing.T) {
 			continue
 		}
 		c.wait(t, "gone", func() bool { return c.members() == 0 })
-		c.wait(t, "told", func() bool { return c.Err() != nil })
-		require.ErrorContains(t, c.Err(), "more than MaxStale")
+		c.wait(t, "told why", func() bool { err := c.Err(); return err != nil && strings.Contains(err.Error(), "more than MaxStale") })
 		s.fail(nil)
 		c.wait(t, "back", func() bool { return c.members() == 1 && c.Err() == nil })
 	}

@@ -50,12 +50,17 @@ type server struct {
 func newServer(t *testing.T) *server {
 	t.Helper()
 	s := &server{zone: map[string][]record{}, conns: map[net.Conn]bool{}}
-	var err error
-	s.tcp, err = new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s.addr = s.tcp.Addr().String()
-	s.udp, err = new(net.ListenConfig).ListenPacket(t.Context(), "udp", s.addr)
-	require.NoError(t, err)
+	for range 20 { // the port may be taken for UDP
+		var err error
+		s.tcp, err = new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		s.addr = s.tcp.Addr().String()
+		if s.udp, err = new(net.ListenConfig).ListenPacket(t.Context(), "udp", s.addr); err == nil {
+			break
+		}
+		require.NoError(t, s.tcp.Close())
+	}
+	require.NotNil(t, s.udp, "no port is free for both")
 	s.wg.Go(s.serveUDP)
 	s.wg.Go(s.serveTCP)
 	t.Cleanup(func() {

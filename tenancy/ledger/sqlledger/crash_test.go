@@ -29,6 +29,8 @@ const (
 	childOf  = "KVSTEER_SQLLEDGER_CHILD"
 	childRun = "KVSTEER_SQLLEDGER_RUN"
 	kills    = 20
+	// stuck is when a child is given up: a server may be started several times meanwhile.
+	stuck = 15 * time.Minute
 )
 
 func openStore(ctx context.Context, address string) (*sqlledger.Store, error) {
@@ -50,7 +52,7 @@ func child(address string) {
 	store, err := openStore(context.Background(), address)
 	fail(err)
 	l, err := ledger.New(ledger.Options{
-		Sink: store, Buffer: 512, Batch: 100, Patience: time.Minute,
+		Sink: store, Buffer: 512, Batch: 100, Patience: stuck, WriteTimeout: soon,
 		OnDurable: func(records []ledger.Record) {
 			var out strings.Builder
 			for i := range records {
@@ -89,8 +91,8 @@ func killed(t *testing.T, address string, run, most int, meanwhile func(int)) (a
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	stuck := time.AfterFunc(5*time.Minute, func() { _ = cmd.Process.Kill() })
-	defer stuck.Stop()
+	late := time.AfterFunc(stuck, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
 	in := bufio.NewReader(stdout)
 	for {
 		text, err := in.ReadString('\n')

@@ -57,7 +57,9 @@ func startServer(t *testing.T) *server {
 	dieWithParent(s.attr)
 	dir, err := os.MkdirTemp("", "pg") //nolint:usetesting // a short path: those of sockets may not be long
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	t.Cleanup(func() { // the server is killed, but others of its processes may write until they notice
+		require.Eventually(t, func() bool { return os.RemoveAll(dir) == nil }, soon, 10*time.Millisecond)
+	})
 	s.dir = dir
 	if os.Getuid() == 0 { // PostgreSQL refuses to run as root
 		u, err := user.Lookup("postgres")
@@ -106,7 +108,7 @@ func (s *server) start() {
 		for {
 			db, err := sql.Open("pgx", s.address("postgres"))
 			require.NoError(s.t, err)
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			err = db.PingContext(ctx)
 			cancel()
 			require.NoError(s.t, db.Close())
@@ -262,7 +264,7 @@ func TestPostgreSQLServerDown(t *testing.T) {
 	server := startServer(t)
 	address := server.database(t, "usage")
 	store := openPostgres(t, address)
-	l, err := ledger.New(ledger.Options{Sink: store, Buffer: 100, Patience: soon, Spool: filepath.Join(t.TempDir(), "spool.jsonl")})
+	l, err := ledger.New(ledger.Options{Sink: store, Buffer: 100, Patience: soon, CloseTimeout: soon, Spool: filepath.Join(t.TempDir(), "spool.jsonl")})
 	require.NoError(t, err)
 	defer l.Close()
 	server.kill()

@@ -175,7 +175,7 @@ func isWrittenByMany(t *testing.T, s *sqlledger.Store) {
 // What a Ledger accepts the database can hold, whatever bytes are in it.
 func holdsWhatALedgerLetsIn(t *testing.T, s *sqlledger.Store) {
 	t.Helper()
-	l, err := ledger.New(ledger.Options{Sink: s})
+	l, err := ledger.New(ledger.Options{Sink: s, WriteTimeout: soon, CloseTimeout: soon})
 	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(3, 4))
 	for i := range 300 {
