@@ -57,6 +57,7 @@ func TestOurTimeoutsAreFree(t *testing.T) {
 			status, text := r.ask(c.model, false)
 			require.GreaterOrEqual(t, status, http.StatusBadGateway, text)
 			r.idle()
+			written.closed(t)
 			states := written.states()
 			require.NotEmpty(t, states)
 			for i, s := range states {

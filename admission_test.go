@@ -23,6 +23,7 @@ import (
 type book struct {
 	mu   sync.Mutex
 	all  []ledger.Record
+	open int // what is reserved and not yet settled or voided
 	full bool
 }
 
@@ -33,7 +34,23 @@ func (b *book) Append(r *ledger.Record) error {
 		return errors.New("the disk is full")
 	}
 	b.all = append(b.all, *r)
+	if r.State == ledger.Reserved {
+		b.open++
+	} else {
+		b.open--
+	}
 	return nil
+}
+
+// closed waits until all that was reserved is settled or voided: a request is in flight
+// no more, and its tokens are given back, a moment before that is written.
+func (b *book) closed(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.open == 0
+	}, wait, tick)
 }
 
 // take returns what was appended since it was last called.
@@ -79,6 +96,7 @@ func (m *metered) balanced() {
 	m.t.Helper()
 	m.idle()
 	require.Eventually(m.t, func() bool { return m.limits.Totals().Running == 0 }, wait, tick)
+	m.book.closed(m.t)
 	s := m.limits.Totals()
 	for i := range s.Reserved {
 		assert.Equal(m.t, s.Reserved[i], s.Settled[i]+s.Refunded[i], "meter %d", i)

@@ -118,10 +118,10 @@ func ExampleWithQueue() {
 	_, err = router.Select(context.Background(), urgent) // nobody is free in time
 	var refused *kvsteer.Error
 	if errors.As(err, &refused) {
-		fmt.Println(refused.Code, "- try again in", refused.RetryAfter)
+		fmt.Println(refused.Code, "- tells when to try again:", refused.RetryAfter > 0)
 	}
 	first.Done(kvsteer.Usage{})
-	// Output: saturated - try again in 1s
+	// Output: saturated - tells when to try again: true
 }
 
 // With workers of both roles, a request may have its prompt computed by one and be

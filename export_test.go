@@ -1,6 +1,8 @@
 package kvsteer
 
 import (
+	"math"
+
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/internal/steer"
 )
@@ -34,6 +36,18 @@ func (r *Router) KeepsSnapshot() bool {
 
 // MostTogether is how many requests are looked at together at most.
 var MostTogether = steer.MostTogether
+
+// Held counts the Selections that a Transport looks after.
+func (r *Router) Held() (n int) {
+	r.live.mu.Lock()
+	defer r.live.mu.Unlock()
+	for s := r.live.head; s != nil; s = s.next {
+		if s.touched.Load() == math.MaxInt64 {
+			n++
+		}
+	}
+	return n
+}
 
 // Come and Go stand for a request that is in Select without choosing.
 func (r *Router) Come() { r.moment.comes() }

@@ -121,35 +121,60 @@ func TestABrokenAnswerKeepsItsUsage(t *testing.T) {
 // A worker that pauses within an answer is slow; its Selection is not forgotten.
 func TestAnAnswerThatIsAwaitedIsNotReaped(t *testing.T) {
 	t.Parallel()
-	began, pause := make(chan struct{}), make(chan struct{})
-	r := newScripted(t, rigConfig{options: []kvsteer.Option{kvsteer.WithMaxIdle(500 * time.Millisecond)}},
-		worker{serve: prompts(func(w http.ResponseWriter, q *http.Request) {
-			sseEvents(`{"choices":[{"delta":{"content":"a"}}]}`)(w, q)
-			close(began)
-			<-pause
-			sseEvents(`[DONE]`)(w, q)
-		})})
+	const event = `{"choices":[{"delta":{"content":"a"}}]}`
+	pause, clock := make(chan struct{}), newClock()
+	r := newScripted(t, rigConfig{options: []kvsteer.Option{
+		kvsteer.WithMaxIdle(20 * time.Millisecond), kvsteer.WithClock(clock.now),
+	}}, worker{serve: prompts(func(w http.ResponseWriter, q *http.Request) {
+		sseEvents(event)(w, q)
+		<-pause
+		sseEvents(`[DONE]`)(w, q)
+	})})
 	forgotten, err := r.router.Select(t.Context(), chatRequest("forgotten", false))
 	require.NoError(t, err)
-	done := make(chan answer)
-	go func() {
-		a, err := r.try(t.Context(), "/v1/chat/completions", chatBody("hi", true))
-		if err != nil {
-			t.Error(err)
-		}
-		done <- a
-	}()
-	soon(t, func() { <-began })
+	resp, err := r.gateway.Client().Post(r.gateway.URL+"/v1/chat/completions", "application/json", strings.NewReader(chatBody("hi", true)))
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	_, err = io.ReadFull(resp.Body, make([]byte, len("data: "+event)))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return r.router.Held() == 1 }, wait, tick, "more of the answer is awaited")
+	clock.advance(time.Second)
 	require.True(t, r.observed.nextOutcome(t, 0).Reaped, "the forgotten one")
 	second, err := r.router.Select(t.Context(), chatRequest("forgotten", false))
 	require.NoError(t, err)
+	clock.advance(time.Second)
 	require.True(t, r.observed.nextOutcome(t, 1).Reaped, "and another one, later")
 	require.Equal(t, 1, r.router.InFlight(), "the stream is still there")
 	close(pause)
-	require.Contains(t, (<-done).body, "[DONE]")
+	left, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Contains(t, string(left), "[DONE]")
 	require.NoError(t, r.observed.nextOutcome(t, 2).Err)
 	forgotten.Abort(nil)
 	second.Abort(nil)
+}
+
+// Nor is it before there is an answer.
+func TestAWorkerThatIsAwaitedIsNotReaped(t *testing.T) {
+	t.Parallel()
+	pause, clock := make(chan struct{}), newClock()
+	r := newScripted(t, rigConfig{options: []kvsteer.Option{
+		kvsteer.WithMaxIdle(20 * time.Millisecond), kvsteer.WithClock(clock.now),
+	}}, worker{serve: prompts(func(w http.ResponseWriter, q *http.Request) {
+		<-pause
+		whole(w, q)
+	})})
+	forgotten, err := r.router.Select(t.Context(), chatRequest("forgotten", false))
+	require.NoError(t, err)
+	status := make(chan int, 1)
+	go func() { status <- postTo(t, r.gateway.URL, chatBody("hi", false)) }()
+	require.Eventually(t, func() bool { return r.router.Held() == 1 }, wait, tick)
+	clock.advance(time.Second)
+	require.True(t, r.observed.nextOutcome(t, 0).Reaped, "the forgotten one")
+	close(pause)
+	require.Equal(t, http.StatusOK, <-status)
+	require.NoError(t, r.observed.nextOutcome(t, 1).Err)
+	forgotten.Abort(nil)
 }
 
 // A caller that drives a Selection itself has a way to say that it lives.
@@ -236,17 +261,27 @@ func (f roundTrip) RoundTrip(q *http.Request) (*http.Response, error) { return f
 // A worker that breaks off within an answer is suspected.
 func TestBreakingOffIsReported(t *testing.T) {
 	t.Parallel()
-	r := newScripted(t, rigConfig{options: []kvsteer.Option{kvsteer.WithMaxAttempts(1)}}, worker{serve: prompts(func(w http.ResponseWriter, q *http.Request) {
-		sseEvents(`{"choices":[{"delta":{"content":"a"}}]}`)(w, q)
-		panic(http.ErrAbortHandler)
-	})})
+	// Probes would forget the failures that requests told, and one would find it well again.
+	var ill atomic.Bool
+	r := newScripted(t, rigConfig{probes: time.Hour, options: []kvsteer.Option{kvsteer.WithMaxAttempts(1)}}, worker{
+		serve: prompts(func(w http.ResponseWriter, q *http.Request) {
+			sseEvents(`{"choices":[{"delta":{"content":"a"}}]}`)(w, q)
+			panic(http.ErrAbortHandler)
+		}),
+		health: func(w http.ResponseWriter, _ *http.Request) {
+			if ill.Load() {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		},
+	})
+	ill.Store(true)
 	m := r.fleet.Snapshot().Members()[0]
-	v := r.fleet.Snapshot().Version()
-	require.Eventually(t, func() bool {
+	for range 3 {
+		require.True(t, m.Healthy())
 		_, err := r.try(t.Context(), "/v1/chat/completions", chatBody("hi", true))
 		require.Error(t, err)
-		return !m.Healthy() || r.fleet.Snapshot().Version() != v
-	}, 30*time.Second, time.Millisecond, "suspected after a few")
+	}
+	require.Eventually(t, func() bool { return !m.Healthy() }, wait, tick, "suspected after a few")
 }
 
 // An unwanted answer that stalls must not hold up the attempt that replaces it.

@@ -60,10 +60,22 @@ func TestPolicyWaitEnds(t *testing.T) {
 	p := &closed{then: policy.OnEmpty{
 		Action: policy.Wait, UpTo: 500 * time.Millisecond, Status: http.StatusTooManyRequests, Message: "come back",
 	}}
-	r := newRig(t, rigConfig{engines: 1, options: []kvsteer.Option{kvsteer.WithPolicy(p)}})
-	_, err := r.router.Select(t.Context(), chatRequest("x", false))
+	clock := newClock()
+	r := newRig(t, rigConfig{engines: 1, options: []kvsteer.Option{kvsteer.WithPolicy(p), kvsteer.WithClock(clock.now)}})
+	// waited has time pass once a request was looked at again.
+	waited := func(send func()) {
+		done, before := make(chan struct{}), p.n.Load()
+		go func() {
+			defer close(done)
+			send()
+		}()
+		require.Eventually(t, func() bool { return p.n.Load() > before+1 }, wait, tick)
+		clock.advance(time.Second)
+		<-done
+	}
+	var err error
+	waited(func() { _, err = r.router.Select(t.Context(), chatRequest("x", false)) })
 	require.Equal(t, kvsteer.CodeRejectedByPolicy, kvsteer.CodeOf(err))
-	require.Greater(t, p.n.Load(), int32(1), "it was looked at again")
 
 	require.Len(t, r.observed.rejections(), 1)
 	refused := r.observed.rejections()[0]
@@ -71,7 +83,9 @@ func TestPolicyWaitEnds(t *testing.T) {
 	require.Equal(t, -1, refused.Chosen)
 	require.Len(t, refused.Candidates, 1)
 
-	answered := r.post("/v1/chat/completions", chatBody("x", false))
+	var answered answer
+	waited(func() { answered, err = r.try(t.Context(), "/v1/chat/completions", chatBody("x", false)) })
+	require.NoError(t, err)
 	require.Equal(t, http.StatusTooManyRequests, answered.status)
 	require.Contains(t, answered.body, "come back")
 	require.Equal(t, "2", answered.header.Get("Retry-After"))

@@ -60,12 +60,15 @@ func stall(gone chan<- struct{}) http.HandlerFunc {
 // keep a worker busy for ever.
 func TestReapingEndsTheUpstreamRequest(t *testing.T) {
 	t.Parallel()
-	gone := make(chan struct{}, 1)
-	r := newScripted(t, rigConfig{options: []kvsteer.Option{kvsteer.WithMaxIdle(20 * time.Millisecond)}}, worker{serve: stall(gone)})
+	gone, clock := make(chan struct{}, 1), newClock()
+	r := newScripted(t, rigConfig{options: []kvsteer.Option{
+		kvsteer.WithMaxIdle(20 * time.Millisecond), kvsteer.WithClock(clock.now),
+	}}, worker{serve: stall(gone)})
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://any/v1/chat/completions", strings.NewReader(chatBody("x", true)))
 	require.NoError(t, err)
 	resp, err := r.transport.RoundTrip(req)
 	require.NoError(t, err)
+	clock.advance(time.Second)
 	require.True(t, r.observed.nextOutcome(t, 0).Reaped)
 	select {
 	case <-gone:

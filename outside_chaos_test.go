@@ -127,6 +127,7 @@ func TestChaosAtProviders(t *testing.T) {
 	r.idle()
 	o.idle(t)
 	require.Eventually(t, func() bool { return limits.Totals().Running == 0 }, wait, tick)
+	written.closed(t)
 	sums := limits.Totals()
 	for i := range sums.Reserved {
 		assert.Equal(t, sums.Reserved[i], sums.Settled[i]+sums.Refunded[i], "meter %d", i)

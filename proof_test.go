@@ -74,7 +74,7 @@ func (r *reports) seen() (proofs []prompt.ProofReport, mismatches []prompt.Misma
 func newProven(t *testing.T, local *fakes, engines int, c func(*fleettest.Config)) (*rig, *reports) {
 	t.Helper()
 	seen := &reports{}
-	prover := prompt.NewProver(local, prompt.ProverOptions{OnReport: seen.add})
+	prover := prompt.NewProver(local, prompt.ProverOptions{OnReport: seen.add, Timeout: wait})
 	encoder := prompt.NewEncoder(prompt.Options{Sources: []prompt.Source{prover}, Deadline: wait})
 	t.Cleanup(func() {
 		require.NoError(t, prover.Close())
@@ -222,7 +222,7 @@ func (c inventory) Discover(ctx context.Context, set func([]fleet.Worker) error)
 // What a Prover was told ends with the worker, and with the router.
 func TestProofsEndWithTheWorker(t *testing.T) {
 	t.Parallel()
-	prover := prompt.NewProver(&fakes{}, prompt.ProverOptions{})
+	prover := prompt.NewProver(&fakes{}, prompt.ProverOptions{Timeout: wait})
 	encoder := prompt.NewEncoder(prompt.Options{Sources: []prompt.Source{prover}})
 	list := make(inventory)
 	f, err := fleet.New(fleet.Options{Discoverer: list, ProbeTimeout: wait})

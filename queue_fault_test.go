@@ -2,6 +2,7 @@ package kvsteer_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,7 +15,7 @@ func TestManyThatWaitForOneModel(t *testing.T) {
 	t.Parallel()
 	serve := prompts(whole)
 	rig := newScripted(t, rigConfig{options: []kvsteer.Option{
-		kvsteer.WithQueue(kvsteer.QueueOptions{}), kvsteer.WithPredictor(pace{}),
+		kvsteer.WithQueue(kvsteer.QueueOptions{MaxWait: time.Hour}), kvsteer.WithPredictor(pace{}),
 	}}, worker{models: []string{"crowded"}, serve: serve}, worker{serve: serve}, worker{serve: serve})
 	rig.waitJoined()
 	l := &lane{t: t, router: rig.router, got: make(chan result, 100)}

@@ -47,6 +47,9 @@ func newLane(t *testing.T, workers int, q kvsteer.QueueOptions, o ...kvsteer.Opt
 	if q.Fair.Starve == 0 {
 		q.Fair.Starve = -1 // a slow machine must not change the order
 	}
+	if q.MaxWait == 0 {
+		q.MaxWait = time.Hour // nor who is still waiting
+	}
 	if q.Gather == 0 {
 		q.Gather = -1 // what is tested is who waits for a worker
 	}
@@ -377,7 +380,7 @@ func TestTurnsAreCountedWhenServed(t *testing.T) {
 // nothing stays booked.
 func TestQueueUnderLoad(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, rigConfig{engines: 3, options: []kvsteer.Option{kvsteer.WithQueue(kvsteer.QueueOptions{MaxWaiting: 100})}})
+	r := newRig(t, rigConfig{engines: 3, options: []kvsteer.Option{kvsteer.WithQueue(kvsteer.QueueOptions{MaxWaiting: 100, MaxWait: time.Hour})}})
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	statuses := map[int]int{}

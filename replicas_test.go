@@ -102,7 +102,9 @@ func newGateways(t *testing.T, c gatewaysConfig) *gateways {
 	for _, r := range g.routers {
 		g.eventually(func() bool {
 			st := r.Stats()
-			joined := !slices.ContainsFunc(st.Caches, func(c kvsteer.CacheStats) bool { return len(c.Ranks) == 0 })
+			joined := !slices.ContainsFunc(st.Caches, func(c kvsteer.CacheStats) bool {
+				return len(c.Ranks) == 0 || c.Ranks[0].Trust == kvcache.Resyncing || c.Ranks[0].Trust == kvcache.Blind
+			})
 			return joined && st.Replicas.Up && len(st.Replicas.Peers) == c.routers-1
 		}, "all routers know each other")
 	}

@@ -104,7 +104,7 @@ type successor struct {
 func newSuccessor(t *testing.T, from fleet.Discoverer, options ...kvsteer.Option) *successor {
 	t.Helper()
 	f, err := fleet.New(fleet.Options{
-		Discoverer: from, ProbeInterval: 50 * time.Millisecond, ScrapeInterval: 20 * time.Millisecond,
+		Discoverer: from, ProbeInterval: 50 * time.Millisecond, ScrapeInterval: -1, // as in rigConfig.unseen
 		ProbeTimeout: wait, UnhealthyAfter: 50,
 	})
 	require.NoError(t, err)

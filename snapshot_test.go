@@ -28,7 +28,7 @@ func warmRig(t *testing.T, worker func(int, *fleet.Worker)) (r *rig, hub *follow
 	t.Helper()
 	hub, holder = follow.NewHub(), map[string]string{}
 	r = newRig(t, rigConfig{
-		engines: 3, worker: worker, engine: func(_ int, c *fleettest.Config) { c.Hub = hub },
+		engines: 3, unseen: true, worker: worker, engine: func(_ int, c *fleettest.Config) { c.Hub = hub },
 		options: []kvsteer.Option{kvsteer.WithEvents(hub)},
 	})
 	r.waitTrust(kvcache.Exact)
@@ -239,8 +239,6 @@ func TestSnapshotsThatCantBeUsed(t *testing.T) {
 		t.Cleanup(s.Close)
 		return kvsteer.SnapshotFrom(s.URL, s.Client())
 	}
-	down := httptest.NewServer(http.NotFoundHandler())
-	down.Close()
 	for name, c := range map[string]struct {
 		source kvsteer.SnapshotSource
 		says   string
@@ -254,7 +252,7 @@ func TestSnapshotsThatCantBeUsed(t *testing.T) {
 		"too large":     {snapshotOf(append(bytes.Clone(good), make([]byte, kvcache.MinBytes)...)), "snapshot too large"},
 		"no file":       {kvsteer.SnapshotFile(filepath.Join(t.TempDir(), "none")), "SaveSnapshot writes one"},
 		"a folder":      {kvsteer.SnapshotFile(t.TempDir()), "read a snapshot"},
-		"peer down":     {kvsteer.SnapshotFrom(down.URL, nil), "connect"},
+		"peer down":     {kvsteer.SnapshotFrom("http://127.0.0.1:1", nil), "connect"},
 		"no address":    {kvsteer.SnapshotFrom("::", nil), "missing protocol scheme"},
 		"not there":     {serve(http.NotFound), "status 404"},
 		"breaks off": {serve(func(w http.ResponseWriter, _ *http.Request) {

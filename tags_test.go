@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/policy"
 	"github.com/kvsteer/kvsteer/policy/classify"
 )
@@ -125,6 +126,7 @@ func TestNobodyAsksNobodyClassifies(t *testing.T) {
 		panic("nobody asked")
 	}}
 	r := newRig(t, rigConfig{engines: 1, options: []kvsteer.Option{kvsteer.WithClassifiers(classifiers(t, asked))}})
+	r.waitTrust(kvcache.Exact)
 	d, err := r.router.Explain(t.Context(), chatRequest("x", false))
 	require.NoError(t, err)
 	require.Empty(t, d.Request.Tags)

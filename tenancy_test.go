@@ -220,7 +220,7 @@ func TestSalts(t *testing.T) {
 // B sends what A has sent: nothing that the router tells, or does, is other than if A had not.
 func TestTenantsCantSeeEachOthersCaches(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, rigConfig{engines: 3, options: []kvsteer.Option{
+	r := newRig(t, rigConfig{engines: 3, unseen: true, options: []kvsteer.Option{
 		kvsteer.WithTenancy(kvsteer.TenancyOptions{Identify: testIdentities(), Salter: testSalter(t)}),
 	}})
 	r.waitJoined()

@@ -31,7 +31,7 @@ func TestTiersAreWeighed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, rigConfig{engines: 1, options: c.options})
+			r := newRig(t, rigConfig{engines: 1, unseen: true, options: c.options})
 			r.waitTrust(kvcache.Exact)
 			text := fleettest.Text(1, 640)
 			r.post("/v1/chat/completions", chatBody(text, false))
@@ -69,7 +69,7 @@ func TestTiersAreWeighed(t *testing.T) {
 // A worker that has the prompt in GPU memory goes before one that has it on disk.
 func TestFasterTierWins(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, rigConfig{engines: 2})
+	r := newRig(t, rigConfig{engines: 2, unseen: true})
 	r.waitTrust(kvcache.Exact)
 	text := fleettest.Text(1, 2000)
 	for i := range r.engines { // both hold it

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,7 +50,7 @@ func TestTransportServesEveryAPI(t *testing.T) {
 
 func TestSiblingsFollowThePrefixExactly(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, rigConfig{engines: 3})
+	r := newRig(t, rigConfig{engines: 3, unseen: true})
 	r.waitTrust(kvcache.Exact)
 	prefix := fleettest.Text(7, 2000)
 	first := ""
@@ -228,27 +229,50 @@ func TestCancelAtEveryStageReleases(t *testing.T) {
 
 func TestASilentWorkerIsGivenUp(t *testing.T) {
 	t.Parallel()
-	for _, at := range []fleettest.HangPoint{fleettest.HangBeforeHeaders, fleettest.HangBeforeFirstToken} {
-		r := newRig(t, rigConfig{
-			// Time enough for the other one on a slow machine.
-			engines: 2, transport: kvsteer.TransportOptions{FirstByteTimeout: 5 * time.Second},
-			// A held Selection is not a forgotten one.
-			options: []kvsteer.Option{kvsteer.WithMaxIdle(500 * time.Millisecond)},
-		})
-		r.engines[1].Faults().Hang(at)
-		n := 0
-		for range 2 { // some of them meet the silent one first
-			a := r.post("/v1/chat/completions", chatBody("hello", true))
-			require.Equal(t, http.StatusOK, a.status, a.body)
-			require.Contains(t, a.body, "[DONE]")
-			o := r.observed.nextOutcome(t, n)
+	first := load(t, `
+apiVersion: kvsteer.dev/v1alpha1
+kind: InferencePolicy
+metadata: {name: p}
+spec:
+  rules:
+  - name: r
+    route: {select: [{order: [s1]}, {order: [s0]}]}
+`)
+	for name, begins := range map[string]bool{"before its headers": false, "before the first token": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int32
+			says := sseEvents(`{"choices":[{"delta":{"content":"a"}}]}`, `[DONE]`)
+			r := newScripted(t, rigConfig{
+				options: []kvsteer.Option{kvsteer.WithPolicy(first)},
+			}, worker{serve: prompts(says)}, worker{serve: prompts(func(w http.ResponseWriter, q *http.Request) {
+				asked.Add(1)
+				if begins {
+					w.Header().Set("Content-Type", "text/event-stream")
+					w.(http.Flusher).Flush()
+				}
+				<-q.Context().Done()
+			})})
+			// How long the other one takes is up to the machine.
+			for timeout := 100 * time.Millisecond; ; timeout *= 2 {
+				tr := kvsteer.NewTransport(r.router, kvsteer.TransportOptions{FirstByteTimeout: timeout})
+				resp, err := tr.RoundTrip(postRequest(t, "/v1/chat/completions", chatBody("hello", true)))
+				if err != nil && timeout < wait {
+					r.idle()
+					continue
+				}
+				require.NoError(t, err)
+				text := rest(resp)
+				tr.CloseIdleConnections()
+				require.Contains(t, text, "[DONE]")
+				break
+			}
+			r.idle()
+			o := r.observed.nextOutcome(t, r.observed.outcomeCount()-1)
 			require.NoError(t, o.Err)
-			require.False(t, o.Reaped)
-			require.Equal(t, "w0", o.Decision.Winner().Name)
-			n++
-		}
-		r.idle()
-		r.engines[1].Faults().Clear()
+			require.Equal(t, "s0", o.Decision.Winner().Name)
+			require.Positive(t, asked.Load())
+		})
 	}
 }
 

@@ -82,11 +82,11 @@ func TestHostileFilesAreBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			began := time.Now()
+			began := spent()
 			file, findings := policy.Parse("f.yaml", []byte(c.text))
-			parsed := time.Since(began)
+			parsed := spent() - began
 			findings = append(findings, policy.Check([]*policy.File{file}, policy.CheckOptions{Together: true})...)
-			took := time.Since(began)
+			took := spent() - began
 			runtime.ReadMemStats(&after)
 			t.Logf("%v, %v with check, %d MB allocated, %d findings", parsed, took, (after.TotalAlloc-before.TotalAlloc)>>20, len(findings))
 			assert.Less(t, took, 20*time.Second)

@@ -74,7 +74,10 @@ func TestSourcesThatFail(t *testing.T) {
 			svc := serve(t, says(http.StatusOK, `{}`))
 			clock := newClock()
 			o := oneOffer(t, OpenAI{}, svc.URL, clocked(clock), func(p *Provider, o *Options) {
-				p.Credentials, o.CredentialTimeout = c.source, 10*time.Millisecond
+				p.Credentials, o.CredentialTimeout = c.source, patience
+				if name == "late" {
+					o.CredentialTimeout = 10 * time.Millisecond
+				}
 			})
 			no := fails(t, o, Exchange{API: chat}, newRequest(t, t.Context(), chat, `{"model":"ours"}`))
 			assert.Equal(t, ClassAuth, no.Class)

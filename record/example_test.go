@@ -33,7 +33,7 @@ func Example() {
 	}
 	defer workers.Close()
 
-	recorder, err := record.Open(path, record.Options{MaxBytes: 100 << 20})
+	recorder, err := record.Open(path, record.Options{MaxBytes: 100 << 20, CloseTimeout: time.Minute})
 	if err != nil {
 		panic(err)
 	}

@@ -22,7 +22,7 @@ func read(t *testing.T, path string) []byte {
 func TestOpenAppends(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log.jsonl")
 	for range 2 {
-		r, err := record.Open(path, record.Options{})
+		r, err := record.Open(path, record.Options{CloseTimeout: patient})
 		require.NoError(t, err)
 		r.OnDecision(decided(1))
 		require.NoError(t, r.Close())
@@ -40,14 +40,14 @@ func TestOpenAppends(t *testing.T) {
 // A run that crashed left half a line; what follows is not lost with it.
 func TestOpenAfterACrash(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log.jsonl")
-	r, err := record.Open(path, record.Options{})
+	r, err := record.Open(path, record.Options{CloseTimeout: patient})
 	require.NoError(t, err)
 	r.OnDecision(decided(1))
 	r.OnDecision(decided(2))
 	require.NoError(t, r.Close())
 	whole := read(t, path)
 	require.NoError(t, os.WriteFile(path, whole[:len(whole)-100], 0o600))
-	r, err = record.Open(path, record.Options{})
+	r, err = record.Open(path, record.Options{CloseTimeout: patient})
 	require.NoError(t, err)
 	r.OnDecision(decided(3))
 	require.NoError(t, r.Close())
@@ -71,7 +71,7 @@ func TestRotation(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "log.jsonl")
 	const most, keep = 256 << 10, 3
-	r, err := record.Open(path, record.Options{MaxBytes: most, Keep: keep})
+	r, err := record.Open(path, record.Options{CloseTimeout: patient, MaxBytes: most, Keep: keep})
 	require.NoError(t, err)
 	const n = 600
 	for id := range uint64(n) {
@@ -111,7 +111,7 @@ func TestRotationThatFails(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "log.jsonl")
 	require.NoError(t, os.MkdirAll(filepath.Join(path+".1", "x"), 0o700)) // nothing is renamed over that
-	r, err := record.Open(path, record.Options{MaxBytes: 64 << 10, Keep: 1})
+	r, err := record.Open(path, record.Options{CloseTimeout: patient, MaxBytes: 64 << 10, Keep: 1})
 	require.NoError(t, err)
 	const n = 100
 	for id := range uint64(n) {
@@ -130,7 +130,7 @@ func TestReopen(t *testing.T) {
 		t.Skip("what is open can't be renamed there")
 	}
 	path := filepath.Join(t.TempDir(), "log.jsonl")
-	r, err := record.Open(path, record.Options{})
+	r, err := record.Open(path, record.Options{CloseTimeout: patient})
 	require.NoError(t, err)
 	r.OnDecision(decided(1))
 	require.NoError(t, r.Flush(t.Context()))
@@ -151,7 +151,7 @@ func TestReopenThatFails(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "logs")
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	path := filepath.Join(dir, "log.jsonl")
-	r, err := record.Open(path, record.Options{})
+	r, err := record.Open(path, record.Options{CloseTimeout: patient})
 	require.NoError(t, err)
 	require.NoError(t, r.Flush(t.Context()))
 	require.NoError(t, os.RemoveAll(dir))
@@ -164,7 +164,7 @@ func TestReopenThatFails(t *testing.T) {
 	require.Error(t, r.Close(), "one is missing")
 	require.Equal(t, sums{headers: 1, decisions: 1, lost: map[string]uint64{record.LostWrite: 1}}, sum(entries(t, read(t, path))))
 
-	plain, err := record.New(newMedium(), record.Options{})
+	plain, err := record.New(newMedium(), record.Options{CloseTimeout: patient})
 	require.NoError(t, err)
 	require.ErrorContains(t, plain.Reopen(t.Context()), "not a file")
 	require.Error(t, plain.Close())
@@ -176,7 +176,7 @@ func TestTurns(t *testing.T) {
 	var both [2]*record.Recorder
 	for i := range both {
 		var err error
-		both[i], err = record.Open(path, record.Options{})
+		both[i], err = record.Open(path, record.Options{CloseTimeout: patient})
 		require.NoError(t, err)
 	}
 	for id := range uint64(3) {
@@ -215,7 +215,7 @@ func TestLinesWithoutARun(t *testing.T) {
 // written has no header.
 func TestHeaderComesWithTheFirstEntry(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log.jsonl")
-	r, err := record.Open(path, record.Options{})
+	r, err := record.Open(path, record.Options{CloseTimeout: patient})
 	require.NoError(t, err)
 	require.NoError(t, r.Flush(t.Context()))
 	require.NoError(t, r.Reopen(t.Context()))

@@ -25,7 +25,7 @@ import (
 func TestWhatIsWrittenIsReadBack(t *testing.T) {
 	var log bytes.Buffer
 	at := time.Date(2026, 3, 4, 5, 6, 7, 8, time.UTC)
-	r, err := record.New(&log, record.Options{Now: func() time.Time { return at }})
+	r, err := record.New(&log, record.Options{CloseTimeout: patient, Now: func() time.Time { return at }})
 	require.NoError(t, err)
 	d := decided(7)
 	r.OnDecision(d)
@@ -65,7 +65,7 @@ const patient = time.Minute
 // The names in the log are a format that others read.
 func TestFormat(t *testing.T) {
 	var log bytes.Buffer
-	r, err := record.New(&log, record.Options{Sample: 1})
+	r, err := record.New(&log, record.Options{CloseTimeout: patient, Sample: 1})
 	require.NoError(t, err)
 	r.OnDecision(decided(1))
 	require.NoError(t, r.Close())
@@ -89,7 +89,7 @@ func TestKindsOfErrors(t *testing.T) {
 		"failed":            errors.New("engine says: secret"),
 	} {
 		var log bytes.Buffer
-		r, err := record.New(&log, record.Options{})
+		r, err := record.New(&log, record.Options{CloseTimeout: patient})
 		require.NoError(t, err)
 		o := ended(decided(1))
 		o.Err = cause
@@ -102,7 +102,7 @@ func TestKindsOfErrors(t *testing.T) {
 // A writer that hangs holds up nobody, and the log says what is missing where.
 func TestFullBufferDrops(t *testing.T) {
 	m := newMedium()
-	r, err := record.New(m, record.Options{Buffer: 10})
+	r, err := record.New(m, record.Options{CloseTimeout: patient, Buffer: 10})
 	require.NoError(t, err)
 	require.NoError(t, r.Flush(t.Context())) // the header is there
 	release := m.hang()
@@ -147,7 +147,7 @@ func TestWriterThatFails(t *testing.T) {
 	for room := range 2000 {
 		m := newMedium()
 		var said bytes.Buffer
-		r, err := record.New(m, record.Options{Logger: slog.New(slog.NewTextHandler(&said, nil))})
+		r, err := record.New(m, record.Options{CloseTimeout: patient, Logger: slog.New(slog.NewTextHandler(&said, nil))})
 		require.NoError(t, err)
 		require.NoError(t, r.Flush(t.Context()))
 		r.OnDecision(decided(1))
@@ -238,7 +238,7 @@ func TestCloseGivesUp(t *testing.T) {
 func TestFlushEndsWithItsContext(t *testing.T) {
 	m := newMedium()
 	release := m.hang()
-	r, err := record.New(m, record.Options{})
+	r, err := record.New(m, record.Options{CloseTimeout: patient})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("gone")
@@ -330,7 +330,7 @@ func TestSamplesWholeSessions(t *testing.T) {
 // Headers are recorded if they are named, and those alone.
 func TestHeaders(t *testing.T) {
 	var log bytes.Buffer
-	r, err := record.New(&log, record.Options{Headers: []string{"x-tier", "X-Tier", "x-plan"}})
+	r, err := record.New(&log, record.Options{CloseTimeout: patient, Headers: []string{"x-tier", "X-Tier", "x-plan"}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"X-Tier", "X-Plan"}, r.WantsHeaders())
 	d := decided(1)
@@ -348,6 +348,7 @@ func TestHeaders(t *testing.T) {
 func TestHashing(t *testing.T) {
 	write := func(o record.Options) (string, []*record.Entry) {
 		var log bytes.Buffer
+		o.CloseTimeout = patient
 		r, err := record.New(&log, o)
 		require.NoError(t, err)
 		d, before := decided(1), decided(1)
@@ -412,7 +413,7 @@ func TestAllocations(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	m := newMedium()
-	r, err := record.New(m, record.Options{Buffer: 2000})
+	r, err := record.New(m, record.Options{CloseTimeout: patient, Buffer: 2000})
 	require.NoError(t, err)
 	require.NoError(t, r.Flush(t.Context()))
 	release := m.hang()
@@ -441,7 +442,7 @@ func wide() *kvsteer.Decision {
 
 // What a request pays.
 func BenchmarkOnDecision(b *testing.B) {
-	r, err := record.New(io.Discard, record.Options{})
+	r, err := record.New(io.Discard, record.Options{CloseTimeout: patient})
 	require.NoError(b, err)
 	d := wide()
 	b.ReportAllocs()
@@ -454,7 +455,7 @@ func BenchmarkOnDecision(b *testing.B) {
 
 // What the Recorder's goroutine does for it.
 func BenchmarkWrite(b *testing.B) {
-	r, err := record.New(io.Discard, record.Options{})
+	r, err := record.New(io.Discard, record.Options{CloseTimeout: patient})
 	require.NoError(b, err)
 	d := wide()
 	b.ReportAllocs()

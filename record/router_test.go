@@ -56,7 +56,7 @@ func TestCanary(t *testing.T) {
 	require.NoError(t, err)
 	defer f.Close()
 	var log, said bytes.Buffer
-	rec, err := record.New(&log, record.Options{Logger: slog.New(slog.NewTextHandler(&said, nil))})
+	rec, err := record.New(&log, record.Options{Logger: slog.New(slog.NewTextHandler(&said, nil)), CloseTimeout: time.Minute})
 	require.NoError(t, err)
 	router, err := kvsteer.New(kvsteer.WithFleet(f), kvsteer.WithEvents(hub), kvsteer.WithHooks(rec), kvsteer.WithPolicy(asks{}))
 	require.NoError(t, err)

@@ -22,7 +22,7 @@ func TestSeeds(t *testing.T) {
 	}
 	var log bytes.Buffer
 	at := time.Unix(1_800_000_000, 0)
-	r, err := record.New(&log, record.Options{HashTenants: true, HashKey: []byte("seed"), Now: func() time.Time { return at }})
+	r, err := record.New(&log, record.Options{CloseTimeout: patient, HashTenants: true, HashKey: []byte("seed"), Now: func() time.Time { return at }})
 	require.NoError(t, err)
 	for id := range uint64(2) {
 		d := decided(id)

@@ -133,7 +133,7 @@ func TestCachedTokensOnRequest(t *testing.T) {
 // A router's decision log has predictions of its own.
 func TestPredictorEvalOfALog(t *testing.T) {
 	var log bytes.Buffer
-	rec, err := record.New(&log, record.Options{})
+	rec, err := record.New(&log, record.Options{CloseTimeout: time.Minute})
 	require.NoError(t, err)
 	id := uint64(0)
 	add := func(attempt, chosen int, predicted, p90, seconds float64) {
@@ -186,7 +186,7 @@ func TestPredictorEvalOfASharedLog(t *testing.T) {
 	var both [2]*record.Recorder
 	for i := range both {
 		var err error
-		both[i], err = record.Open(file, record.Options{})
+		both[i], err = record.Open(file, record.Options{CloseTimeout: time.Minute})
 		require.NoError(t, err)
 	}
 	for id := range uint64(3) { // both predict what comes, of one all takes ten times as long

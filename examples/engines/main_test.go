@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvsteer/kvsteer"
@@ -24,15 +25,10 @@ import (
 // A router over the file that was played finds every worker in it, and its events.
 func TestPlaysTheFleetFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "fleet.yaml")
-	text := fmt.Sprintf(`workers:
-  - {name: a, url: "http://%s", models: [m], events: [{events: "tcp://%s", replay: "tcp://%s"}]}
-  - {name: b, url: "http://%s"}
-`, free(t), free(t), free(t), free(t))
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, path, fleettest.Config{Model: "other", Speed: 1000}) }()
-
+	var stop func() error
+	for stop == nil { // ports that were free may be others' by the time that they are listened at
+		stop = played(t, path)
+	}
 	workers, err := fleet.New(fleet.Options{Discoverer: &file.Discoverer{Path: path}})
 	require.NoError(t, err)
 	router, err := kvsteer.New(kvsteer.WithFleet(workers), kvsteer.WithEvents(&zmtp.Transport{}))
@@ -53,9 +49,43 @@ func TestPlaysTheFleetFile(t *testing.T) {
 
 	require.NoError(t, router.Close())
 	require.NoError(t, workers.Close())
-	stop()
-	require.NoError(t, <-ended)
+	require.NoError(t, stop())
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// played plays a fleet that it writes to path. It is nil if one of the ports is taken.
+func played(t *testing.T, path string) (stop func() error) {
+	t.Helper()
+	a, b := free(t), free(t)
+	text := fmt.Sprintf(`workers:
+  - {name: a, url: "http://%s", models: [m], events: [{events: "tcp://%s", replay: "tcp://%s"}]}
+  - {name: b, url: "http://%s"}
+`, a, free(t), free(t), b)
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, path, fleettest.Config{Model: "other", Speed: 1000}) }()
+	taken := false
+	require.Eventually(t, func() bool {
+		select {
+		case err := <-ended:
+			assert.ErrorContains(t, err, "in use")
+			taken = true
+			return true
+		default:
+			return answers(a) && answers(b)
+		}
+	}, time.Minute, 10*time.Millisecond)
+	if taken {
+		cancel()
+		return nil
+	}
+	return func() error { cancel(); return <-ended }
+}
+
+func answers(address string) bool {
+	resp, err := http.Get("http://" + address + "/health")
+	return err == nil && resp.Body.Close() == nil
 }
 
 // What can't be played is said, by the worker's name.

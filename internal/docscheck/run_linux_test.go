@@ -215,7 +215,7 @@ func typeAll(t *testing.T, root, bin string, lines []string) {
 			t.Fatal(err)
 		}
 	}
-	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer stop()
 	run := exec.CommandContext(ctx, "unshare", "-rnpf", "--kill-child", "--mount-proc", "bash", "-c", script(lines))
 	run.Dir, run.WaitDelay = dir, 10*time.Second

@@ -93,10 +93,12 @@ func TestRun(t *testing.T) {
 		code  int
 		want  int
 		says  string
+		// for how long a goroutine may be on its way out, such as one of the test before
+		patience time.Duration
 	}{
-		{name: "clean", want: 0},
-		{name: "leaks", leaks: true, want: 1, says: "leak.lingerer("},
-		{name: "failed tests keep their status", leaks: true, code: failed, want: failed},
+		{name: "clean", want: 0, patience: patience},
+		{name: "leaks", leaks: true, want: 1, says: "leak.lingerer(", patience: impatient},
+		{name: "failed tests keep their status", leaks: true, code: failed, want: failed, patience: impatient},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -107,7 +109,7 @@ func TestRun(t *testing.T) {
 					release = startLingerer(t)
 				}
 				return tt.code
-			}, &out, impatient)
+			}, &out, tt.patience)
 			release()
 			if got != tt.want {
 				t.Errorf("status = %d, want %d", got, tt.want)

@@ -1,6 +1,7 @@
 package zmtp_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -82,10 +83,10 @@ func TestFollowerWithoutReplay(t *testing.T) {
 			})
 			require.NoError(t, err)
 			defer func() { require.NoError(t, f.Close()) }()
-			require.Eventually(t, func() bool { return f.Problem() != "" }, patience, time.Millisecond)
+			// On a busy machine the time may be over before anybody was asked, and is so again.
+			require.Eventually(t, func() bool { return strings.Contains(f.Problem(), c.problem) }, patience, time.Millisecond)
 			require.Contains(t, f.Problem(), "replay unanswered ("+ep.Replay+"): ")
 			require.NotContains(t, f.Problem(), "context")
-			require.Contains(t, f.Problem(), c.problem)
 		})
 	}
 }

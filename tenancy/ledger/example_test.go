@@ -40,7 +40,7 @@ func Example() {
 		panic(err)
 	}
 
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := book.Flush(ctx); err != nil { // on disk from here on
 		panic(err)

@@ -27,6 +27,7 @@ func newMade(t *testing.T, o record.Options) *made {
 	t.Helper()
 	m := &made{t: t}
 	var err error
+	o.CloseTimeout = time.Minute // the machine may do much else
 	m.rec, err = record.New(&m.buf, o)
 	require.NoError(t, err)
 	return m

@@ -84,7 +84,7 @@ func (s scene) run(t *testing.T) []byte {
 	for i := range s.requests {
 		now = now.Add(s.step)
 		req := s.request(i, rng)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		sel, err := router.Select(ctx, req)
 		cancel()
 		if code := kvsteer.CodeOf(err); code == kvsteer.CodeRejectedByPolicy || code == kvsteer.CodeNoCandidates {
