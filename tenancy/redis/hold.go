@@ -25,6 +25,7 @@ type hold struct {
 
 	// Guarded by the Limiter's mu.
 	place   *list.Element // in running; nil if it is ended
+	overdue bool          // ended by expire, which has counted it
 	expires time.Time
 
 	// Set by who ends it, for who tells Redis.

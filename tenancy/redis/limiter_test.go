@@ -93,24 +93,34 @@ func TestClockRunsAway(t *testing.T) {
 // A request under way for longer than MaxAge counts as estimated.
 func TestMaxAge(t *testing.T) {
 	s := newServer(t)
+	c := s.client(t)
+	defer c.Close()
 	o := running(1)
 	o.MaxAge = 50 * time.Hour
 	l := s.limiter(t, Options{Rules: o, Retry: time.Millisecond})
-	before := time.Now()
-	h, err := l.Admit(context.Background(), &quota.Demand{Tenant: "t"})
-	require.NoError(t, err)
-	held, ok := h.(*hold)
-	require.True(t, ok)
-	l.mu.Lock()
-	require.False(t, held.expires.Before(before.Add(o.MaxAge)))
-	require.False(t, held.expires.After(time.Now().Add(o.MaxAge)))
-	held.expires = before // as if all that time had passed
-	l.mu.Unlock()
-	require.Eventually(t, func() bool { return l.Stats().Expired == 1 }, longEnough, time.Millisecond)
-	require.False(t, h.Settle(quota.Used{}))
-	l.settled(t)
+	ages := func(meanwhile func()) {
+		before := time.Now()
+		h, err := l.Admit(context.Background(), &quota.Demand{Tenant: "t"})
+		require.NoError(t, err)
+		held, ok := h.(*hold)
+		require.True(t, ok)
+		meanwhile()
+		l.mu.Lock()
+		require.False(t, held.expires.Before(before.Add(o.MaxAge)))
+		require.False(t, held.expires.After(time.Now().Add(o.MaxAge)))
+		held.expires = before // as if all that time had passed
+		counted := l.counts.expired.Load()
+		l.mu.Unlock()
+		require.Eventually(t, func() bool { return l.Stats().Expired > counted }, longEnough, time.Millisecond)
+		require.False(t, h.Settle(quota.Used{}))
+		l.settled(t)
+		require.Equal(t, counted+1, l.Stats().Expired, "once")
+	}
+	ages(func() {})
 	l2 := s.limiter(t, Options{Rules: running(1)})
 	l2.allFree(t, 1)
+	// Redis doesn't know the session any more when it is told.
+	ages(func() { require.NoError(t, c.Del(context.Background(), "{kvsteer}live").Err()) })
 }
 
 // Leases are renewed for as long as requests run.

@@ -121,6 +121,7 @@ func (l *Limiter) expire(now time.Time) {
 			return
 		}
 		l.counts.expired.Add(1)
+		h.overdue = true
 		l.endLocked(h, h.takes, false)
 	}
 }
@@ -217,7 +218,9 @@ func (l *Limiter) told(h *hold, v any, err error) (again bool, why error) {
 		return l.unbookable(h, errors.New("its clock runs away")), nil
 	case statusLost:
 		if !h.cancel {
-			l.counts.expired.Add(1)
+			if !h.overdue {
+				l.counts.expired.Add(1)
+			}
 			l.lost(h.session, "its lease has ended")
 		}
 	case statusYes:
