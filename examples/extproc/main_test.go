@@ -25,26 +25,40 @@ func TestItStartsBecomesReadyAndStops(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "fleet.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("workers:\n  - {name: gpu-0, url: "+engine.URL()+"}\n"), 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	defer cancel()
+	for range 20 {
+		addr := freeAddress(t)
+		done := make(chan error, 1)
+		go func() {
+			done <- run(ctx, config{
+				listen: addr, fleet: file, endpoints: 1, notice: time.Millisecond, grace: time.Minute,
+				policy: "../policies/private-stays-here.yaml", // which asks for tags
+			})
+		}()
+		conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			resp, err := healthv1.NewHealthClient(conn).Check(t.Context(), &healthv1.HealthCheckRequest{Service: "readiness"})
+			return len(done) > 0 || err == nil && resp.GetStatus() == healthv1.HealthCheckResponse_SERVING
+		}, 30*time.Second, 10*time.Millisecond)
+		require.NoError(t, conn.Close())
+		if len(done) == 0 {
+			cancel()
+			require.NoError(t, <-done)
+			return
+		}
+		require.ErrorContains(t, <-done, "address already in use", "somebody else was faster")
+	}
+	require.Fail(t, "no address is free")
+}
+
+// freeAddress is one that was free a moment ago.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	addr := free.Addr().String()
-	require.NoError(t, free.Close())
-	go func() {
-		done <- run(ctx, config{
-			listen: addr, fleet: file, endpoints: 1, notice: time.Millisecond, grace: time.Minute,
-			policy: "../policies/private-stays-here.yaml", // which asks for tags
-		})
-	}()
-	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		resp, err := healthv1.NewHealthClient(conn).Check(t.Context(), &healthv1.HealthCheckRequest{Service: "readiness"})
-		return err == nil && resp.GetStatus() == healthv1.HealthCheckResponse_SERVING
-	}, 30*time.Second, 10*time.Millisecond)
-	require.NoError(t, conn.Close())
-	cancel()
-	require.NoError(t, <-done)
+	defer l.Close()
+	return l.Addr().String()
 }
 
 func TestMistakesAreNamed(t *testing.T) {

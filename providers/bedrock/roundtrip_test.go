@@ -259,10 +259,11 @@ func TestCredentialsFail(t *testing.T) {
 		p := providers.Provider{URL: s.URL(), Kind: New(Options{Region: "r-1", Credentials: source})}
 		p.Name = "bedrock"
 		offer := offerWith(t, p, haiku, providers.Options{CredentialTimeout: 10 * time.Millisecond})
+		before := time.Now() // however long that takes
 		got := ask(t, offer, prompt.Chat, `{"model":"asked","messages":[{"role":"user","content":"a"}]}`)
 		var failed *providers.Error
 		require.ErrorAs(t, got.err, &failed)
-		assert.False(t, offer.Standing(time.Now()).Ready, "it is left alone for a moment")
+		assert.False(t, offer.Standing(before).Ready, "it is left alone for a moment")
 		assert.Equal(t, providers.ClassAuth, failed.Class)
 		assert.NotContains(t, failed.Error(), "secret")
 	}
