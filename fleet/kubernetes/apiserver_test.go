@@ -381,8 +381,11 @@ func (s *apiServer) patch(w http.ResponseWriter, r *http.Request, resource, name
 	_ = json.NewEncoder(w).Encode(next.Object)
 }
 
+// longest is longer than any machine takes: client-go backs off, for up to half a minute.
+const longest = 2 * time.Minute
+
 // waitFor waits until ok, for longer than any machine takes.
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	require.Eventually(t, ok, 30*time.Second, 2*time.Millisecond, what)
+	require.Eventually(t, ok, longest, 2*time.Millisecond, what)
 }

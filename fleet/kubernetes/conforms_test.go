@@ -105,7 +105,7 @@ func conforms(t *testing.T, objects map[string]string, want func([]fleet.Worker)
 	of func(*testing.T, *apiServer) fleet.Discoverer,
 ) {
 	t.Helper()
-	fleettest.TestDiscoverer(t, fleettest.DiscovererHarness{Want: want, New: func(t *testing.T, workers []fleet.Worker) fleettest.DiscovererSource {
+	fleettest.TestDiscoverer(t, fleettest.DiscovererHarness{Timeout: longest, Want: want, New: func(t *testing.T, workers []fleet.Worker) fleettest.DiscovererSource {
 		t.Helper()
 		s := newAPIServer(t)
 		for resource, text := range objects {
@@ -172,6 +172,7 @@ func (d rounded) Discover(ctx context.Context, set func([]fleet.Worker) error) e
 
 func TestEndpointSlicesConform(t *testing.T) {
 	fleettest.TestDiscoverer(t, fleettest.DiscovererHarness{
+		Timeout: longest,
 		Want: func(workers []fleet.Worker) []fleet.Worker {
 			for i, w := range workers { // what pods say of themselves is not in slices
 				u, err := url.Parse(w.URL)

@@ -141,7 +141,7 @@ func short(list []fleet.Worker) []string {
 func (r *run) wants(t *testing.T, want ...string) {
 	t.Helper()
 	var got []string
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(longest)
 	for time.Now().Before(deadline) {
 		list, n := r.last()
 		if got = short(list); n > 0 && slices.Equal(got, want) {
