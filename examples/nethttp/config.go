@@ -18,18 +18,20 @@ import (
 // config is what the gateway is told: by flags, or by the file of -config, whose keys
 // docs/gateway.md explains. A flag that is given counts more than the file.
 type config struct {
-	Listen  string    `yaml:"listen"`
-	TLS     tlsConfig `yaml:"tls"`
-	Fleet   source    `yaml:"fleet"`
-	Policy  string    `yaml:"policy"`
-	Outside string    `yaml:"providers"`
-	Tenant  tenants   `yaml:"tenancy"`
-	Record  string    `yaml:"record"`
-	Ops     string    `yaml:"ops"`
-	Files   files     `yaml:"files"`
-	Queue   bool      `yaml:"queue"`
-	Notice  duration  `yaml:"notice"`
-	Grace   duration  `yaml:"grace"`
+	Listen   string       `yaml:"listen"`
+	TLS      tlsConfig    `yaml:"tls"`
+	Fleet    source       `yaml:"fleet"`
+	Policy   string       `yaml:"policy"`
+	Outside  string       `yaml:"providers"`
+	Tenant   tenants      `yaml:"tenancy"`
+	Redis    sharedConfig `yaml:"redis"`
+	Snapshot string       `yaml:"snapshot"`
+	Record   string       `yaml:"record"`
+	Ops      string       `yaml:"ops"`
+	Files    files        `yaml:"files"`
+	Queue    bool         `yaml:"queue"`
+	Notice   duration     `yaml:"notice"`
+	Grace    duration     `yaml:"grace"`
 }
 
 // source is where the workers are listed: exactly one of its fields.
@@ -50,9 +52,15 @@ type tenants struct {
 	RefuseAnonymous bool   `yaml:"refuseAnonymous"`
 }
 
+// sharedConfig is the Redis that replicas share, and how all of them call their gateway there.
+type sharedConfig struct {
+	URL  string `yaml:"url"`
+	Name string `yaml:"name"`
+}
+
 func defaults() config {
 	return config{
-		Listen: "127.0.0.1:8080", Policy: "kvsteer",
+		Listen: "127.0.0.1:8080", Policy: "kvsteer", Redis: sharedConfig{Name: "kvsteer"},
 		Notice: duration(time.Second), Grace: duration(30 * time.Second),
 	}
 }
@@ -100,6 +108,10 @@ func flags(c *config, path *string) *flag.FlagSet {
 	fs.StringVar(&c.Outside, "providers", c.Outside, "`file` or directory of external providers, which -policy may send requests to")
 	fs.StringVar(&c.Tenant.Keys, "keys", c.Tenant.Keys, "`file` of API keys and whose they are")
 	fs.StringVar(&c.Tenant.Limits, "limits", c.Tenant.Limits, "`file` of limits of tenants")
+	fs.StringVar(&c.Redis.URL, "redis", c.Redis.URL,
+		"`address` or URL of a Redis 7 or Valkey, by which replicas of this gateway know of each other's requests and share limits")
+	fs.StringVar(&c.Redis.Name, "redis-name", c.Redis.Name, "what the replicas call their gateway there; another gateway on that Redis needs another `name`")
+	fs.StringVar(&c.Snapshot, "snapshot", c.Snapshot, "`file` to begin with what is known of caches, and to leave it in at the end")
 	fs.StringVar(&c.Record, "record", c.Record, "file to append the decision log to, which kvsteer replay and predictor-eval read")
 	fs.StringVar(&c.Ops, "ops", c.Ops, "`address` to serve /metrics and the console on; keep it private")
 	fs.Var(&c.Files, "files", "`MODEL=DIR`: compute a model's prompts from its files (tokenizer.json ...) instead of by asking; repeatable")
@@ -137,7 +149,7 @@ func (c *config) load(path string) error {
 			*p = filepath.Join(filepath.Dir(path), *p)
 		}
 	}
-	for _, p := range []*string{&c.TLS.Cert, &c.TLS.Key, &c.Fleet.File, &c.Tenant.Keys, &c.Tenant.Limits, &c.Outside, &c.Record} {
+	for _, p := range []*string{&c.TLS.Cert, &c.TLS.Key, &c.Fleet.File, &c.Tenant.Keys, &c.Tenant.Limits, &c.Outside, &c.Snapshot, &c.Record} {
 		beside(p)
 	}
 	if c.Policy != "kvsteer" && c.Policy != "round-robin" {

@@ -58,7 +58,12 @@ func run(ctx context.Context, c *config) (err error) {
 		return err
 	}
 	defer closing(rules, &err)
-	tenancy, err := newTenancy(&c.Tenant, logger)
+	replicas, err := newShared(&c.Redis, logger)
+	if err != nil {
+		return err
+	}
+	defer closing(replicas, &err)
+	tenancy, err := newTenancy(&c.Tenant, replicas, logger)
 	if err != nil {
 		return err
 	}
@@ -89,6 +94,12 @@ func run(ctx context.Context, c *config) (err error) {
 	opts = append(opts, rules.options...)
 	opts = append(opts, tenancy.options...)
 	opts = append(opts, outside.options...)
+	opts = append(opts, replicas.options...)
+	left, warm, err := newSnapshot(c.Snapshot)
+	if err != nil {
+		return err
+	}
+	opts = append(opts, warm...)
 	if c.Queue {
 		opts = append(opts, kvsteer.WithQueue(kvsteer.QueueOptions{}))
 	}
@@ -106,7 +117,7 @@ func run(ctx context.Context, c *config) (err error) {
 		defer closing(log, &err)
 		opts = append(opts, kvsteer.WithHooks(log))
 	}
-	ops, err := newOps(ctx, c.Ops, tenancy.limiter)
+	ops, err := newOps(ctx, c.Ops, tenancy, replicas)
 	if err != nil {
 		return err
 	}
@@ -117,6 +128,7 @@ func run(ctx context.Context, c *config) (err error) {
 		return err
 	}
 	defer closing(router, &err)
+	defer left.save(router, &err)
 	if err := ops.serve(router); err != nil {
 		return err
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/debug"
 	"github.com/kvsteer/kvsteer/integrations/prometheus"
-	"github.com/kvsteer/kvsteer/tenancy/quota"
 )
 
 // ops is what operators look at, on an address of its own: /metrics for Prometheus, and the
@@ -30,13 +29,19 @@ type ops struct {
 	failed   chan error
 }
 
-func newOps(ctx context.Context, address string, limiter *quota.Limiter) (*ops, error) {
+func newOps(ctx context.Context, address string, t *tenancy, s *shared) (*ops, error) {
 	if address == "" {
 		return &ops{}, nil
 	}
 	shown := prometheus.Options{}
-	if limiter != nil { // a nil *Limiter in an interface would be something
-		shown.Limiter = limiter
+	if t.limiter != nil { // a nil *Limiter in an interface would be something
+		shown.Limiter = t.limiter
+	}
+	if t.shared != nil {
+		shown.LimitStore = func() prometheus.LimitStore { return prometheus.LimitStore(t.shared.Stats()) }
+	}
+	if s.exchange != nil {
+		shown.Carrier = func() prometheus.Carrier { return prometheus.Carrier(s.exchange.Stats()) }
 	}
 	metrics, err := prometheus.New(shown)
 	if err != nil {
