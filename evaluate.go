@@ -238,6 +238,9 @@ func (r *Router) book(s *Selection, ev *evaluation, number int) {
 		a.inferred = false
 	}
 	at := a.computes()
+	if at.inferred {
+		r.bound(at)
+	}
 	keys, ttl := r.booked(s, at.keys, at.owner), r.expectedFor(at, ev.Candidates[i].PredictedTTFT)
 	r.index.Book(at.owner, keys, ttl)
 	r.replicas.sends(at.member, at.rank, keys, ttl)

@@ -39,6 +39,7 @@ type residence struct {
 	owners    []kvcache.Owner // by rank
 	followers []follower
 	audits    []auditor  // by rank
+	rooms     []room     // by rank
 	silences  []*silence // by rank; ranks that share a stream share one
 	// degradation says why the cache state is less than events would give, "" if
 	// it isn't or if followers know.
@@ -262,7 +263,7 @@ func (r *residency) join(m *fleet.Member) *residence {
 		r.index.SetTrust(o, kvcache.Approximate)
 		h.owners = append(h.owners, o)
 	}
-	h.audits = make([]auditor, len(h.owners))
+	h.audits, h.rooms = make([]auditor, len(h.owners)), make([]room, len(h.owners))
 	return h
 }
 
