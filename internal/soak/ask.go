@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/kvsteer/kvsteer"
@@ -20,7 +21,10 @@ type question struct {
 	body   []byte
 	tenant string
 	class  string
-	extra  http.Header
+	// adapter is the one that it asks for, "" for none: workers.answered is to be told when it
+	// is over.
+	adapter string
+	extra   http.Header
 	// end is what a complete answer ends with, "" for one that does not stream.
 	end string
 	// status is the one that it should have. 429 is right as well if greedy, and 503 if
@@ -68,8 +72,10 @@ func (a *asking) question(n uint64) question {
 		return q
 	}
 	model := base
-	if offered := a.workers.offered(); len(offered) > 0 && chance(0.1) {
-		model = offered[r.IntN(len(offered))]
+	if chance(0.1) {
+		if q.adapter = a.workers.ask(r.IntN); q.adapter != "" {
+			model = q.adapter
+		}
 	}
 	const prefixes, prefixTokens, newTokens = 2, 160, 24
 	prefix := fleettest.Text(uint64(tenant*prefixes+r.IntN(prefixes)), prefixTokens)
@@ -127,18 +133,18 @@ func (o outcome) String() string {
 	}[o]
 }
 
-// fault is in the text of an error that an engine was made to answer with.
-const fault = "injected fault"
-
-// ask asks one and says what became of it, and why if it failed.
-func (l *load) ask(ctx context.Context, q *question) (outcome, string) {
+// ask asks one and says what became of it, and why if it failed. What was tried for it comes
+// to be in t.
+func (l *load) ask(ctx context.Context, n uint64, q *question, t *trail) (outcome, string) {
 	wait := 5 * time.Minute
 	if q.patience > 0 {
 		wait = q.patience
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	asked := time.Now()
+	number := strconv.FormatUint(n, 10)
+	l.rig.trails.Store(number, t)
+	defer l.rig.trails.Delete(number)
 	method := http.MethodPost
 	if q.body == nil {
 		method = http.MethodGet
@@ -149,6 +155,7 @@ func (l *load) ask(ctx context.Context, q *question) (outcome, string) {
 	}
 	req.Header = q.extra
 	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set(headerNumber, number)
 	req.Header.Set(headerTenant, q.tenant)
 	if q.class != "" {
 		req.Header.Set(headerClass, q.class)
@@ -167,7 +174,6 @@ func (l *load) ask(ctx context.Context, q *question) (outcome, string) {
 		return left, ""
 	}
 	body, err := io.ReadAll(resp.Body)
-	worker := resp.Header.Get(headerWorker)
 	switch {
 	case q.patience > 0 && ctx.Err() != nil:
 		return left, ""
@@ -175,17 +181,19 @@ func (l *load) ask(ctx context.Context, q *question) (outcome, string) {
 		return limited, ""
 	case q.unknown && resp.StatusCode == http.StatusServiceUnavailable:
 		return refused, ""
-	case resp.StatusCode >= http.StatusInternalServerError && bytes.Contains(body, []byte(fault)):
-		return injury, "" // each worker that it was tried on had been made to fail
 	case resp.StatusCode != q.status:
+		if why := t.injury(); why != "" && resp.StatusCode >= http.StatusInternalServerError {
+			return injury, why
+		}
 		body = body[:min(300, len(body))]
-		return failed, fmt.Sprintf("%s: status %d instead of %d, worker %q: %s", q.path, resp.StatusCode, q.status, worker, body)
+		return failed, fmt.Sprintf("%s: status %d instead of %d: %s: %v", q.path, resp.StatusCode, q.status, body, t)
 	case q.status != http.StatusOK:
 		return refused, ""
 	case err == nil && (q.end == "" && json.Valid(body) || q.end != "" && bytes.Contains(body, []byte(q.end))):
 		return answered, ""
-	case l.injected.explains(worker, asked):
-		return injury, ""
 	}
-	return failed, fmt.Sprintf("%s: the answer of %q breaks off after %d bytes: %v", q.path, worker, len(body), err)
+	if why := t.injury(); why != "" {
+		return injury, why
+	}
+	return failed, fmt.Sprintf("%s: the answer of %q breaks off after %d bytes: %v: %v", q.path, t.worker(), len(body), err, t)
 }

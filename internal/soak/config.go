@@ -9,32 +9,36 @@ import (
 // config is how long, how fast and with what.
 type config struct {
 	length, warm time.Duration
+	most         time.Duration // after which no more are sent, 0 for never
 	rate         float64       // requests a second
 	rest         time.Duration // of arrivals between two samples
 	churn        time.Duration // between two things that happen to workers
 	settle       time.Duration // within which nothing is in flight once all clients have their answers
 	open         int           // requests at a time; more wait, which the rate then shows
 	workers      int
-	blocks       int     // of a worker's cache
-	active       int     // tenants at a time
-	tenants      float64 // new tenants a second
-	fill         bool    // what is bounded, before the load, see fill.go
-	growth       float64 // the most that is allowed, 0.05 for five in a hundred
-	heaps        string  // where to write profiles of the heap to, see profile.go
-	leak         string  // what to leak on purpose, see leaks.go
-	folder       string  // for the ledger's files
+	blocks       int           // of a worker's cache
+	active       int           // tenants at a time
+	tenants      float64       // new tenants a second
+	fill         bool          // what is bounded, before the load, see fill.go
+	growth       float64       // the most that is allowed, 0.05 for five in a hundred
+	heal         time.Duration // within which a cache is known exactly again that can be
+	exact        float64       // the least share of such caches that is known so, see known.go
+	heaps        string        // where to write profiles of the heap to, see profile.go
+	leak         string        // what to leak on purpose, see leaks.go
+	folder       string        // for the ledger's files
 }
 
 // defaults are for a length.
 func defaults(length time.Duration, rate float64) config {
 	return config{
-		length: length, warm: length / 6, rate: rate, rest: min(30*time.Second, length/60), churn: min(5*time.Second, length/60),
+		length: length, warm: length / 6, rate: rate, rest: min(10*time.Second, length/60), churn: min(5*time.Second, length/60),
 		settle: 30 * time.Second, open: 1500, workers: 6, blocks: 2048, active: 300, tenants: 10, fill: true, growth: 0.05,
+		heal: 30 * time.Second, exact: 0.9,
 	}
 }
 
-// fewest is how many samples can be judged.
-const fewest = 9
+// fewest is how many samples can be judged: two for each of the fewest periods.
+const fewest = 2 * fewestPeriods
 
 func (c *config) check() error {
 	var errs []error

@@ -1,12 +1,13 @@
 package main
 
 import (
+	"fmt"
 	"sync"
 	"time"
 )
 
 // injected is what was done to workers, so that what failed because of it can be told from
-// what failed for no reason.
+// what failed for no reason. It is asked about each attempt at the moment that it fails.
 type injected struct {
 	mu    sync.Mutex
 	kills []kill
@@ -19,8 +20,8 @@ type kill struct {
 }
 
 type cuts struct {
-	left int // answers that are still to be cut off, or were and have not been accounted for
-	at   time.Time
+	left int       // answers that are still to be cut off
+	at   time.Time // since when
 }
 
 // remembered is for longer than a request can take, with all that may hold it up.
@@ -53,32 +54,33 @@ func (i *injected) killing(worker string) func() {
 	}
 }
 
-// cut says that so many answers of a worker will be cut off.
+// cut says that so many answers of a worker will be cut off from now on.
 func (i *injected) cut(worker string, n int) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	c := i.cuts[worker]
-	if c == nil {
-		c = &cuts{}
-		i.cuts[worker] = c
-	}
-	c.left += n
-	c.at = time.Now()
+	i.cuts[worker] = &cuts{left: n, at: time.Now()} // as the engine has it: what was left before is not done
 }
 
-// explains reports whether an answer of a worker, asked for at the given moment, has broken
-// off because of something that was done.
-func (i *injected) explains(worker string, asked time.Time) bool {
+// explain says which injection an attempt has failed by, "" for none. That the engine said
+// so of itself is the best reason; else its connection broke while it was being killed, or
+// it was to cut off answers and has done so no more often than that.
+func (i *injected) explain(a *attempt) string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	for _, k := range i.kills {
-		if k.worker == worker && (k.to.IsZero() || k.to.After(asked)) {
-			return true
+	switch {
+	case a.confessed:
+		return a.worker + " was made to answer with an error"
+	case !a.broken:
+		return ""
+	}
+	for n := range i.kills {
+		if k := &i.kills[n]; k.worker == a.worker && !a.ended.Before(k.from) && (k.to.IsZero() || a.began.Before(k.to)) {
+			return a.worker + " was killed"
 		}
 	}
-	if c := i.cuts[worker]; c != nil && c.left > 0 {
+	if c := i.cuts[a.worker]; c != nil && c.left > 0 && !a.ended.Before(c.at) {
 		c.left--
-		return true
+		return fmt.Sprintf("%s was made to cut off answers, %d more", a.worker, c.left)
 	}
-	return false
+	return ""
 }

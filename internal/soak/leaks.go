@@ -13,7 +13,7 @@ import (
 	"github.com/kvsteer/kvsteer"
 )
 
-const kindsOfLeaks = "heap, goroutines, files, series, selections, or some of them with commas"
+const kindsOfLeaks = "heap, goroutines, files, series, selections, failures, or some of them with commas"
 
 // leaks are things that are forgotten on purpose, one in every ten requests, to show that
 // they are found. They end with the run.
@@ -44,17 +44,22 @@ func (l *leaks) wrap(h http.Handler) http.Handler {
 		return h
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		l.leak()
+		if l.leak() && strings.Contains(l.kinds, "failures") {
+			// A gateway that fails of itself, and blames an injection for it.
+			http.Error(w, fault, http.StatusInternalServerError)
+			return
+		}
 		h.ServeHTTP(w, r)
 	})
 }
 
-func (l *leaks) leak() {
+// leak reports whether this is one of the requests that leak.
+func (l *leaks) leak() bool {
 	const every, size = 10, 256 << 10
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.n++; l.n%every != 0 {
-		return
+		return false
 	}
 	for kind := range strings.SplitSeq(l.kinds, ",") {
 		switch kind {
@@ -77,6 +82,7 @@ func (l *leaks) leak() {
 			}
 		}
 	}
+	return true
 }
 
 func (l *leaks) close() {

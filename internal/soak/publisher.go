@@ -10,7 +10,7 @@ import (
 
 // kept is how many messages an engine keeps for replays. What engines keep by default would
 // be most of the heap here, and more the longer each of them lives.
-const kept = 200
+const kept = 500
 
 // publishers opens ZeroMQ publishers for the ranks of an engine, at the same addresses in
 // each life.

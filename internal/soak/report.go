@@ -15,14 +15,19 @@ type report struct {
 	ran, drained, rested       time.Duration
 	sent                       int
 	counts                     [outcomes]int
-	failures                   []string
+	failures, causes           []string
+	retried                    int
+	unexplained                []string
 	lateP50, lateP99, lateMost time.Duration
 	tookP50, tookP99, tookMost time.Duration
 	tenants                    int
 	made                       int
 	did                        map[string]int
 	samples                    []sample
+	periods                    int
+	whole                      bool
 	judged                     []judgement
+	known                      known
 	underLoad                  string
 	// left says what was not zero in the end, and what does not add up.
 	left []string
@@ -32,13 +37,21 @@ type report struct {
 func (r *report) violations() []string {
 	var all []string
 	for _, j := range r.judged {
-		if j.grows {
-			name, _, _ := j.measure.about()
-			all = append(all, fmt.Sprintf("%s grows: %.1f%% from the first to the last third, by its slope %.1f%%", name, 100*j.growth, 100*j.slope))
+		name, _, _ := j.measure.about()
+		switch {
+		case j.grows:
+			all = append(all, fmt.Sprintf("%s grows: by %.1f%%, at most %.1f%%", name, 100*j.growth, 100*j.atMost))
+		case j.unclear:
+			const format = "%s: it is not shown that it does not grow: by %.1f%%, at most %.1f%%; a longer run may tell"
+			all = append(all, fmt.Sprintf(format, name, 100*j.growth, 100*j.atMost))
 		}
 	}
 	if n := r.counts[failed]; n > 0 {
 		all = append(all, fmt.Sprintf("%d requests failed without having been made to:\n    %s", n, strings.Join(r.failures, "\n    ")))
+	}
+	if r.known.share() < r.config.exact {
+		const format = "of the caches that can be known exactly only %.0f%% are, of at least %.0f%%"
+		all = append(all, fmt.Sprintf(format, 100*r.known.share(), 100*r.config.exact))
 	}
 	return append(all, r.left...)
 }
@@ -61,26 +74,35 @@ func (r *report) print(to io.Writer) {
 		fmt.Fprintf(to, " %d %s", r.did[name], name)
 	}
 	fmt.Fprintf(to, "\n%s\n", r.underLoad)
-	if n := len(r.samples); n > 0 {
-		exact, ranks := 0, 0
-		for _, s := range r.samples {
-			exact, ranks = exact+s.exact, ranks+s.ranks
-		}
-		fmt.Fprintf(to, "caches that were known exactly: %.0f%% of the ranks\n", 100*float64(exact)/float64(max(1, ranks)))
+	fmt.Fprintf(to, "caches: %v; of those that can be, %.1f%% are known exactly\n", &r.known, 100*r.known.share())
+	fmt.Fprintf(to, "attempts that failed by no injection and were made good by others: %d\n", r.retried)
+	for _, text := range r.unexplained {
+		fmt.Fprintln(to, "  such as "+text)
 	}
-	fmt.Fprintf(to, "\n| at rest, after the warm-up | first third | middle | last third | least | most | growth | by slope | |\n%s\n",
-		strings.Repeat("|---", 9)+"|")
+	for _, text := range r.causes {
+		fmt.Fprintln(to, "failed by injection: "+text)
+	}
+	what := "generations of workers"
+	if !r.whole {
+		what = "parts, for there were too few generations of workers: chance is more than it need be"
+	}
+	fmt.Fprintf(to, "judged by the means of %d %s\n", r.periods, what)
+	fmt.Fprintf(to, "\n| at rest, after the warm-up | beginning | end | least | most | growth | at most (95%%) | |\n%s\n",
+		strings.Repeat("|---", 8)+"|")
 	for _, j := range r.judged {
 		name, unit, _ := j.measure.about()
 		if unit != "" {
 			name += ", " + unit
 		}
 		verdict := "flat"
-		if j.grows {
+		switch {
+		case j.grows:
 			verdict = "**grows**"
+		case j.unclear:
+			verdict = "**not shown**"
 		}
-		fmt.Fprintf(to, "| %s | %.0f | %.0f | %.0f | %.0f | %.0f | %+.1f%% | %+.1f%% | %s |\n",
-			name, j.first, j.middle, j.last, j.least, j.most, 100*j.growth, 100*j.slope, verdict)
+		fmt.Fprintf(to, "| %s | %.0f | %.0f | %.0f | %.0f | %+.1f%% | %+.1f%% | %s |\n",
+			name, j.first, j.last, j.least, j.most, 100*j.growth, 100*j.atMost, verdict)
 	}
 	violations := r.violations()
 	if slow := r.slow(); slow != "" {

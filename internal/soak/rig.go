@@ -12,6 +12,7 @@ import (
 	"net/http/httputil"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,7 +41,6 @@ const patient = 2 * time.Minute
 const (
 	headerTenant = "X-Soak-Tenant"
 	headerClass  = "X-Soak-Class"
-	headerWorker = "X-Soak-Worker" // of answers: who gave it
 )
 
 // classGreedy is for tenants that ask for more than they may.
@@ -61,6 +61,8 @@ type rig struct {
 	router    *kvsteer.Router
 	transport *kvsteer.Transport
 	leaks     *leaks
+	injected  *injected
+	trails    sync.Map // of requests under way, by number
 	server    *http.Server
 	served    chan struct{}
 	address   string
@@ -84,7 +86,7 @@ func (b *books) durable(records []ledger.Record) {
 }
 
 func newRig(ctx context.Context, c *config) (*rig, error) {
-	r := &rig{list: newList(), registry: prom.NewRegistry(), folder: c.folder}
+	r := &rig{list: newList(), registry: prom.NewRegistry(), folder: c.folder, injected: newInjected()}
 	err := r.build(c)
 	if err == nil {
 		err = r.listen(ctx)
@@ -176,20 +178,16 @@ func (r *rig) tenancy(c *config) (kvsteer.TenancyOptions, error) {
 	}, nil
 }
 
-// answeredBy is where the Transport leaves the name of the worker for the answer's header.
-type answeredBy struct{ name atomic.Pointer[string] }
-
-type answeredByKey struct{}
-
 func (r *rig) listen(ctx context.Context) error {
 	r.transport = kvsteer.NewTransport(r.router, kvsteer.TransportOptions{
 		Describe: func(h *http.Request, q *kvsteer.Request) {
 			q.Tenant, q.QoS = h.Header.Get(headerTenant), h.Header.Get(headerClass)
 		},
+		Base: &witness{base: kvsteer.NewBase(), injected: r.injected},
 		OnDecision: func(h *http.Request, d *kvsteer.Decision) {
-			if by, ok := h.Context().Value(answeredByKey{}).(*answeredBy); ok {
+			if t := trailOf(h.Context()); t != nil {
 				if w := d.Winner(); w != nil {
-					by.name.Store(&w.Name)
+					t.choose(w.Name)
 				}
 			}
 		},
@@ -197,17 +195,12 @@ func (r *rig) listen(ctx context.Context) error {
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(*httputil.ProxyRequest) {}, Transport: r.transport, ErrorHandler: kvsteer.WriteError,
 		ErrorLog: log.New(io.Discard, "", 0), // clients break off on purpose
-		ModifyResponse: func(resp *http.Response) error {
-			if by, ok := resp.Request.Context().Value(answeredByKey{}).(*answeredBy); ok {
-				if name := by.name.Load(); name != nil {
-					resp.Header.Set(headerWorker, *name)
-				}
-			}
-			return nil
-		},
 	}
 	named := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		proxy.ServeHTTP(w, q.WithContext(context.WithValue(q.Context(), answeredByKey{}, &answeredBy{})))
+		if t, ok := r.trails.Load(q.Header.Get(headerNumber)); ok {
+			q = q.WithContext(context.WithValue(q.Context(), trailKey{}, t))
+		}
+		proxy.ServeHTTP(w, q)
 	})
 	var listening net.ListenConfig
 	l, err := listening.Listen(ctx, "tcp", "127.0.0.1:0")

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"runtime/metrics"
 	"strconv"
 	"time"
 
 	prom "github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/kvsteer/kvsteer"
 )
 
 // measure is something that is to stay as it is.
@@ -58,26 +61,29 @@ func (m measure) about() (name, unit string, slack float64) {
 type sample struct {
 	at     time.Duration // of load, the warm-up included
 	values [measures]float64
-	exact  int // ranks whose cache is known exactly
-	ranks  int
+	// happened is how much had happened to workers by then, see [periods].
+	happened int
+	known    known
+	caches   []kvsteer.CacheStats // until they are sorted
 }
 
 func (s *sample) String() string {
 	v := &s.values
-	const format = "%8v  heap %6.0f kB, rss %6.0f kB, goroutines %3.0f, files %3.0f, pairs %5.0f, index %5.0f kB, series %5.0f, exact %d/%d"
+	const format = "%8v  heap %6.0f kB, rss %6.0f kB, goroutines %3.0f, files %3.0f, pairs %5.0f, index %5.0f kB, series %5.0f, " +
+		"exact %d/%d, to heal %d"
 	return fmt.Sprintf(format, s.at.Round(time.Second), v[heap], v[resident], v[goroutines], v[files],
-		v[pairs], v[indexBytes], v[series], s.exact, s.ranks)
+		v[pairs], v[indexBytes], v[series], s.known.exact, s.known.ranks(), s.known.rest)
 }
 
 const kilo = 1 << 10
 
-// take reads everything. Memory is that which is left after two collections: what a pool
-// holds goes with the second.
+// take reads everything. Memory is that which is left after two collections, what a pool
+// holds goes with the second, and after what is free has been given back.
 func (r *rig) take(at time.Duration) (sample, error) {
 	s := sample{at: at}
+	runtime.GC()
+	debug.FreeOSMemory() // collects, too
 	s.values[resident] = residentBytes() / kilo
-	runtime.GC()
-	runtime.GC()
 	s.values[heap] = heapBytes() / kilo
 	s.values[goroutines] = float64(runtime.NumGoroutine())
 	s.values[files] = float64(openFiles())
@@ -85,14 +91,7 @@ func (r *rig) take(at time.Duration) (sample, error) {
 	s.values[pairs], s.values[indexBytes] = float64(st.Index.Pairs), float64(st.Index.Bytes)/kilo
 	s.values[selections] = float64(st.InFlight)
 	s.values[buckets] = float64(r.limits.Totals().Buckets)
-	for _, c := range st.Caches {
-		for _, rank := range c.Ranks {
-			s.ranks++
-			if rank.Trust.String() == "exact" {
-				s.exact++
-			}
-		}
-	}
+	s.caches = st.Caches
 	n, err := countSeries(r.registry)
 	s.values[series] = float64(n)
 	return s, err

@@ -20,8 +20,10 @@ type run struct {
 	drained  time.Duration // waited, before samples, for what was under way
 	rested   time.Duration // took for samples
 	samples  []sample
+	unsure   unsure
 	left     []string
 	known    bool // that something is left in flight at rest
+	declined int  // times that a sample was due and could not be taken
 	profiled bool
 }
 
@@ -35,8 +37,10 @@ func soak(ctx context.Context, c config, progress io.Writer) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &run{config: &c, progress: progress, rig: r}
-	s.workers = &workers{rig: r, injected: newInjected(), blocks: c.blocks, kinds: c.workers, did: map[string]int{}}
+	s := &run{config: &c, progress: progress, rig: r, unsure: unsure{}}
+	s.workers = &workers{
+		rig: r, injected: r.injected, blocks: c.blocks, strange: c.fill, kinds: c.workers, did: map[string]int{}, asked: map[string]int{},
+	}
 	s.load = newLoad(r, s.workers, &c)
 	out, err := s.do(ctx)
 	s.load.wg.Wait()
@@ -88,7 +92,7 @@ func (s *run) do(ctx context.Context) (*report, error) {
 	s.load.asking.began = s.began
 	n := int(c.length.Seconds() * c.rate)
 	every := max(1, int(c.rest.Seconds()*c.rate))
-	ran, err := s.load.run(ctx, n, c.rate, every, func() (bool, error) { return s.rest(ctx) })
+	ran, err := s.load.run(ctx, n, c.rate, every, func() (bool, error) { return s.rest(ctx, every) })
 	still()
 	err = errors.Join(err, <-churned)
 	stop(nil)
@@ -103,12 +107,17 @@ func (s *run) do(ctx context.Context) (*report, error) {
 }
 
 // rest takes a sample once nothing is under way; false while something happens to a worker.
-func (s *run) rest(ctx context.Context) (bool, error) {
+// If something always does, on a machine that is late, it waits for the end of that.
+func (s *run) rest(ctx context.Context, patience int) (bool, error) {
+	stopped := time.Now()
 	if !s.workers.busy.TryLock() {
-		return false, nil
+		if s.declined++; s.declined < patience {
+			return false, nil
+		}
+		s.workers.busy.Lock()
 	}
 	defer s.workers.busy.Unlock()
-	stopped := time.Now()
+	s.declined = 0
 	if err := await(ctx, "every client has its answer", func() bool { return s.load.inFlight.Load() == 0 }); err != nil {
 		return false, err
 	}
@@ -136,13 +145,33 @@ func (s *run) rest(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	s.look(&got)
 	s.samples = append(s.samples, got)
-	fmt.Fprintf(s.progress, "%v, failed %d\n", &got, s.load.failedSoFar())
+	n, news := s.load.failedSoFar()
+	fmt.Fprintf(s.progress, "%v, sent %d, failed %d\n", &got, s.load.sent, n)
+	for _, why := range news {
+		fmt.Fprintln(s.progress, "  "+why)
+	}
 	if err := errors.Join(s.rig.prune(), s.profileHeap(&got)); err != nil {
 		return false, err
 	}
 	s.rested += time.Since(from)
 	return true, nil
+}
+
+// look sees how well caches are known. After the warm-up each that is not, for no reason and
+// for too long, is told of.
+func (s *run) look(got *sample) {
+	s.workers.mu.Lock()
+	got.happened = s.workers.happened
+	s.workers.mu.Unlock()
+	var late []string
+	got.known, late = s.unsure.sort(got.caches, s.workers.why, got.at, s.config.heal)
+	got.caches = nil
+	const enough = 20
+	if len(s.left) < enough && got.at >= s.config.warm {
+		s.left = append(s.left, late...)
+	}
 }
 
 // age is for how long there has been load.
@@ -220,6 +249,7 @@ func (s *run) report(ran time.Duration, w *watch) *report {
 	judged := after(s.samples, s.config.warm)
 	out := &report{
 		config: *s.config, ran: ran, drained: s.drained, rested: s.rested, sent: l.sent, counts: l.counts, failures: l.failures,
+		retried: l.retried, unexplained: l.unexplained, causes: l.causes,
 		lateP50: l.late.quantile(0.5), lateP99: l.late.quantile(0.99), lateMost: l.late.most,
 		tookP50: l.took.quantile(0.5), tookP99: l.took.quantile(0.99), tookMost: l.took.most,
 		tenants: l.asking.newest(), made: s.workers.made, did: s.workers.did, samples: judged, underLoad: w.String(),
@@ -228,6 +258,10 @@ func (s *run) report(ran time.Duration, w *watch) *report {
 		s.left = append(s.left, fmt.Sprintf("only %d samples after the warm-up, of at least %d: nothing can be said", len(judged), fewest))
 		return out
 	}
-	out.judged = judge(judged, s.config.growth)
+	groups, whole := periods(judged, s.workers.generation())
+	out.periods, out.whole, out.judged = len(groups), whole, judge(groups, s.config.growth)
+	for i := range judged {
+		out.known.add(judged[i].known)
+	}
 	return out
 }

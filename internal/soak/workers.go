@@ -21,23 +21,38 @@ type workers struct {
 	rig      *rig
 	injected *injected
 	blocks   int
-	kinds    int // as many as there are workers at a time, so that there are always the same
+	strange  bool // strangers come, see fill.go
+	kinds    int  // as many as there are workers at a time, so that there are always the same
 
 	busy sync.Mutex // something happens to one
 
 	mu       sync.Mutex
-	running  []*engine
+	running  []*engine      // the oldest first
 	made     int            // engines, ever
 	did      map[string]int // what happened, how often
+	happened int            // all of it together
 	adapters []string       // that requests may ask for
+	asked    map[string]int // requests under way, by adapter
 }
 
 // engine is a worker with what it serves.
 type engine struct {
 	*fleettest.Engine
 
+	kind     int
 	adapters []string
+	// gap is what was done to the events of the present life that no replay makes good, ""
+	// if nothing was. workers.mu guards it.
+	gap string
 }
+
+// Kinds of engines; the others are vLLM with one rank.
+const (
+	kindRanks  = 1
+	kindSGLang = 2
+	kindTRTLLM = 3
+	kindSilent = 4 // it says nothing, and is followed by what is sent to it
+)
 
 // window is how many adapters a worker has. Each newer worker has one new one and not the
 // oldest, so that adapters come and go with workers.
@@ -67,17 +82,17 @@ func (w *workers) start(ctx context.Context, l net.Listener) error {
 	}
 	events := &publishers{at: map[int]follow.Endpoint{}}
 	c.OpenPublisher = events.open
-	switch n % w.kinds {
-	case 1:
+	e := &engine{kind: n % w.kinds}
+	switch e.kind {
+	case kindRanks:
 		c.Ranks = 2
-	case 2:
+	case kindSGLang:
 		c.Dialect = fleettest.SGLang
-	case 3:
+	case kindTRTLLM:
 		c.Dialect, c.Render, c.OpenPublisher = fleettest.TensorRTLLM, true, nil
-	case 4:
-		c.OpenPublisher = nil // it says nothing, and is followed by what is sent to it
+	case kindSilent:
+		c.OpenPublisher = nil
 	}
-	e := &engine{}
 	for k := range window {
 		e.adapters = append(e.adapters, adapter(n+k))
 		c.Adapters = append(c.Adapters, fleettest.Adapter{Name: adapter(n + k)})
@@ -126,10 +141,40 @@ func (w *workers) offer(leaving string) {
 	slices.Sort(w.adapters)
 }
 
-func (w *workers) offered() []string {
+// ask returns one of the adapters that are offered, "" if none is.
+func (w *workers) ask(choose func(n int) int) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.adapters
+	if len(w.adapters) == 0 {
+		return ""
+	}
+	a := w.adapters[choose(len(w.adapters))]
+	w.asked[a]++
+	return a
+}
+
+// answered says that a request for an adapter is over.
+func (w *workers) answered(adapter string) {
+	if adapter == "" {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.asked[adapter]--; w.asked[adapter] == 0 {
+		delete(w.asked, adapter)
+	}
+}
+
+// awaited reports whether requests are under way for adapters that are not offered any more.
+func (w *workers) awaited() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for a := range w.asked {
+		if !slices.Contains(w.adapters, a) {
+			return true
+		}
+	}
+	return false
 }
 
 // stop takes the oldest worker out and ends it once it has nothing to do.
@@ -138,6 +183,10 @@ func (w *workers) stop(ctx context.Context) (address string, err error) {
 	e := w.running[0]
 	w.mu.Unlock()
 	w.offer(e.Name())
+	// As long as somebody asks for an adapter two have it, so that one may be killed.
+	if err := await(ctx, "nobody asks for what will be gone", func() bool { return !w.awaited() }); err != nil {
+		return "", err
+	}
 	m := w.rig.fleet.Snapshot().Member(e.Name())
 	w.rig.list.remove(e.Name())
 	if err := await(ctx, e.Name()+" is gone", func() bool { return w.rig.fleet.Snapshot().Member(e.Name()) == nil }); err != nil {
@@ -187,11 +236,24 @@ func (w *workers) inFlight() int {
 	return n
 }
 
-// one returns a random worker.
-func (w *workers) one() *engine {
+// of returns the worker of a kind: there is always one.
+func (w *workers) of(kind int) *engine {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.running[rand.IntN(len(w.running))] //nolint:gosec // any will do
+	for _, e := range w.running {
+		if e.kind == kind {
+			return e
+		}
+	}
+	return w.running[0]
+}
+
+// spoil says what is about to be done to a worker's events for good, "" for nothing: a new
+// life has begun.
+func (w *workers) spoil(e *engine, how string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e.gap = how
 }
 
 // listenLow listens on a port that the system gives to no client: while an engine is down,
