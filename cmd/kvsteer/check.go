@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -77,11 +76,8 @@ func runCheck(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 		return nil
 	})
 	schema := flags.Bool("schema", false, "print the JSON Schema of policies, for editors, and do nothing else")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return exitOK
-		}
-		return exitUsage
+	if code, ok := parse(flags, args, stderr); !ok {
+		return code
 	}
 	if *schema {
 		return printSchema(stdout, stderr)

@@ -55,11 +55,8 @@ func runDoctor(ctx context.Context, args []string, stdout, stderr io.Writer) int
 	keyFile := flags.String("key", "", "`FILE` with the engines' API key, sent as a bearer token")
 	strict := flags.Bool("strict", false, "exit with 1 for warnings, too")
 	asJSON := flags.Bool("json", false, "print JSON instead of text")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return exitOK
-		}
-		return exitUsage
+	if code, ok := parse(flags, args, stderr); !ok {
+		return code
 	}
 	urls := flags.Args()
 	if late := slices.IndexFunc(urls, func(arg string) bool { return strings.HasPrefix(arg, "-") }); late >= 0 {

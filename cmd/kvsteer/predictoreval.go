@@ -108,11 +108,8 @@ func predictorEval(ctx context.Context, args []string, stdout, stderr io.Writer)
 	warmup := flags.Int("warmup", 200, "how many lines with a TTFT to learn from before counting")
 	cached := flags.Bool("cached", false, "take prefix_cache_score for tokens that need no computing; "+
 		"it is the recorder's guess, and means nothing where engines have prefix caching off")
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return exitOK
-		}
-		return exitUsage
+	if code, ok := parse(flags, args, stderr); !ok {
+		return code
 	}
 	if flags.NArg() == 0 || *warmup < 0 {
 		flags.Usage()

@@ -67,11 +67,8 @@ func (o *replaying) flags(stderr io.Writer) *flag.FlagSet {
 func runReplay(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var o replaying
 	f := o.flags(stderr)
-	if err := f.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return exitOK
-		}
-		return exitUsage
+	if code, ok := parse(f, args, stderr); !ok {
+		return code
 	}
 	usage := ""
 	switch {

@@ -152,11 +152,8 @@ func (o *simulation) flags(stderr io.Writer) *flag.FlagSet {
 func runSimulate(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var o simulation
 	f := o.flags(stderr)
-	if err := f.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return exitOK
-		}
-		return exitUsage
+	if code, ok := parse(f, args, stderr); !ok {
+		return code
 	}
 	if f.NArg() > 0 {
 		fmt.Fprintf(stderr, "kvsteer simulate: unexpected argument %q\n", f.Arg(0))

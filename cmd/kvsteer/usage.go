@@ -51,11 +51,8 @@ func runUsage(ctx context.Context, args []string, stdout, stderr io.Writer) int 
 	}
 	var flags usage.Flags
 	flags.Register(f)
-	if err := f.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return exitOK
-		}
-		return exitUsage
+	if code, ok := parse(f, args, stderr); !ok {
+		return code
 	}
 	q, err := flags.Query()
 	if err == nil && f.NArg() == 0 {
