@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/internal/planted"
 	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/kvcache/follow"
 	"github.com/kvsteer/kvsteer/kvcache/trtllm"
@@ -356,6 +357,9 @@ func (h *residence) ownersOf(own int) func(rank int) (kvcache.Owner, bool) {
 	return func(rank int) (kvcache.Owner, bool) {
 		if own >= 0 {
 			rank = own
+		}
+		if planted.RanksMixed {
+			rank = 0
 		}
 		if rank < 0 || rank >= len(h.owners) {
 			return kvcache.Owner{}, false

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,7 +21,7 @@ import (
 var (
 	firstSeed = flag.Uint64("chaos.seed", 1, "the first seed")
 	seeds     = flag.Int("chaos.seeds", 20, "how many seeds")
-	worlds    = flag.Int("chaos.worlds", 8, "how many worlds run at a time")
+	worlds    = flag.Int("chaos.worlds", 2*runtime.GOMAXPROCS(0), "how many worlds run at a time")
 	length    = flag.Int("chaos.length", chaos.DefaultSteps, "how many steps a plan has")
 	steps     = flag.String("chaos.steps", "", "steps instead of those of the seed, as a failure prints them")
 	want      = flag.String("chaos.want", "", "an invariant: stop at the first world that breaks it, and pass over all others")

@@ -62,15 +62,17 @@ func violation(i Invariant, format string, args ...any) *Violation {
 // errWaiting is wrapped by what does not hold yet.
 var errWaiting = errors.New("not yet")
 
-// eventually tries until it works; the error is the last one.
+// eventually tries until it works; the error is the last one. For as long as the machine stands
+// still nobody can do anything, so that does not count, but for a bound.
 func (w *world) eventually(what string, try func() error) error {
-	deadline := time.Now().Add(w.patience)
+	began, late := time.Now(), w.pulse.late()
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		err := try()
 		if err == nil {
 			return nil
 		}
-		if !time.Now().Before(deadline) {
+		lived := time.Since(began)
+		if lived-(w.pulse.late()-late) >= w.patience || lived >= slowest*w.patience {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		<-time.After(pause)
@@ -321,7 +323,7 @@ func (w *world) idle() error {
 // recorded checks the ledger: of each attempt it was recorded how it began and, once, how it
 // ended, and no request is paid twice.
 func (w *world) recorded(ctx context.Context) *Violation {
-	ctx, cancel := context.WithTimeout(ctx, w.patience)
+	ctx, cancel := context.WithTimeout(ctx, slowest*w.patience)
 	defer cancel()
 	if err := w.ledger.Flush(ctx); err != nil {
 		return violation(Accounts, "the sink is mended and does not get what there is: %v", err)

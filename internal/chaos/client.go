@@ -109,7 +109,7 @@ func (w *world) newClient(a, b int) *client {
 
 // clientTime is how long a client waits: longer than the end of the world waits for clients,
 // and than a router may take that tries silent workers one after the other.
-func (w *world) clientTime() time.Duration { return 3 * w.patience }
+func (w *world) clientTime() time.Duration { return (slowest + 1) * w.patience }
 
 // errHung: a client has waited for as long as it would, though it would not have left.
 var errHung = errors.New("chaos: it hangs")

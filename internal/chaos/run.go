@@ -49,7 +49,7 @@ func Run(ctx context.Context, p Plan, o Options) (found *Violation, err error) {
 		found, err = live(ctx, p, o, dir)
 	})
 	if found == nil && err == nil {
-		found = leaves(run, o.patience())
+		found = leaves(run, 2*o.patience())
 	}
 	return found, err
 }

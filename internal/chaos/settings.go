@@ -7,7 +7,7 @@ import "time"
 const (
 	speed         = 2000 // of engines
 	probes        = 60 * time.Millisecond
-	hastyByte     = 1500 * time.Millisecond // in some worlds
+	hastyByte     = 4 * time.Second // in some worlds
 	tokenizerTime = 150 * time.Millisecond
 	beat          = 50 * time.Millisecond // of gateways that tell each other of their work
 	dead          = 5 * beat              // a gateway without a word for so long is
@@ -16,6 +16,8 @@ const (
 	maxIdle = 10_000 * time.Hour
 	// patience bounds every wait for what must happen.
 	patience = 2 * time.Minute
+	// slowest times patience is how long is waited at most on a machine that stands still.
+	slowest = 5
 	// silent is how long the gateway waits for a byte, at most.
 	silent = 10 * time.Second
 	// glance bounds waits for what only mostly happens.

@@ -93,9 +93,6 @@ func (f *Follower) accept(m Message) {
 	if rank < 0 {
 		rank = f.cfg.Endpoint.Rank
 	}
-	if planted.RanksMixed {
-		rank = 0
-	}
 	t := f.target(rank)
 	if t == nil {
 		f.count(func(s *Stats) { s.Next = f.next; s.Foreign += uint64(len(b.Events)) })
