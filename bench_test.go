@@ -22,7 +22,8 @@ import (
 // measured is the router, not the engines.
 func manyWorkers(tb testing.TB, n int) *kvsteer.Router {
 	tb.Helper()
-	e := fleettest.New(tb, fleettest.Config{Name: "e", Model: testModel, Speed: 1000})
+	// Who has no events is not believed to hold more than there is room for: 1M blocks over 64.
+	e := fleettest.New(tb, fleettest.Config{Name: "e", Model: testModel, Speed: 1000, Blocks: 1 << 15})
 	workers := make([]fleet.Worker, n)
 	for i := range workers {
 		workers[i] = fleet.Worker{Name: fmt.Sprintf("w%02d", i), URL: e.URL(), Models: []string{testModel}}

@@ -89,6 +89,23 @@ func TestRoundRobinTakesTurns(t *testing.T) {
 	require.Empty(t, plan.Order)
 }
 
+func TestLeastRequestsTakesTheIdlest(t *testing.T) {
+	t.Parallel()
+	cands := []policy.Candidate{
+		{Name: "a", InFlight: 2},
+		{Name: "x", Type: policy.Provider},
+		{Name: "b", InFlight: 1, Tie: 7, PredictedTTFT: time.Second},
+		{Name: "c", InFlight: 1, Tie: 3, PredictedTTFT: time.Hour},
+	}
+	var plan policy.Plan
+	policy.LeastRequests{}.Evaluate(&policy.Request{}, cands, &plan)
+	require.Equal(t, []int{3, 2, 0}, plan.Order)
+	require.Equal(t, []policy.Drop{{Index: 1, Rule: "least-requests", Condition: "not a local worker"}}, plan.Dropped)
+	require.Equal(t, "least-requests", plan.Rule)
+	policy.LeastRequests{}.Evaluate(&policy.Request{}, nil, &plan)
+	require.Empty(t, plan.Order)
+}
+
 // Questions and second attempts take nobody's turn.
 func TestRoundRobinCountsWhatIsSent(t *testing.T) {
 	t.Parallel()

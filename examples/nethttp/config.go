@@ -104,7 +104,7 @@ func flags(c *config, path *string) *flag.FlagSet {
 	fs.StringVar(&c.TLS.Key, "key", c.TLS.Key, "`file` of its key")
 	fs.StringVar(&c.TLS.MinVersion, "tls-min", c.TLS.MinVersion, "oldest `version` of TLS to speak: 1.2, the default, or 1.3")
 	fs.Func("fleet", "`file` that lists the workers, or a URL that does (default fleet.yaml); it may change while we run", c.Fleet.set)
-	fs.StringVar(&c.Policy, "policy", c.Policy, "how to choose: kvsteer, round-robin to compare with, or a `file` or directory of policies")
+	fs.StringVar(&c.Policy, "policy", c.Policy, "kvsteer; round-robin or least-requests to compare with; or a `file` or directory of policies")
 	fs.StringVar(&c.Outside, "providers", c.Outside, "`file` or directory of external providers, which -policy may send requests to")
 	fs.StringVar(&c.Tenant.Keys, "keys", c.Tenant.Keys, "`file` of API keys and whose they are")
 	fs.StringVar(&c.Tenant.Limits, "limits", c.Tenant.Limits, "`file` of limits of tenants")
@@ -152,7 +152,7 @@ func (c *config) load(path string) error {
 	for _, p := range []*string{&c.TLS.Cert, &c.TLS.Key, &c.Fleet.File, &c.Tenant.Keys, &c.Tenant.Limits, &c.Outside, &c.Snapshot, &c.Record} {
 		beside(p)
 	}
-	if c.Policy != "kvsteer" && c.Policy != "round-robin" {
+	if !named(c.Policy) {
 		beside(&c.Policy)
 	}
 	for model, m := range c.Files {

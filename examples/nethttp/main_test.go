@@ -110,7 +110,7 @@ func TestRefusesToStart(t *testing.T) {
 		c    config
 		want string
 	}{
-		"unknown policy": {config{Policy: "x"}, "-policy is neither kvsteer nor round-robin, and as a file: "},
+		"unknown policy": {config{Policy: "x"}, "-policy is neither kvsteer, round-robin nor least-requests, and as a file: "},
 		"no policies":    {config{Policy: bad}, "there is no policy of kind InferencePolicy"},
 		"no fleet file":  {config{Policy: "kvsteer", Fleet: source{File: filepath.Join(t.TempDir(), "none.yaml")}}, "-fleet: stat "},
 		"bad fleet file": {config{Policy: "kvsteer", Fleet: source{File: bad}}, `3:5: a worker has no key "ulr"; did you mean "url"?`},

@@ -24,7 +24,7 @@ func newOutside(c *config, logger *slog.Logger) (*outside, error) {
 	if c.Outside == "" {
 		return &outside{}, nil
 	}
-	if c.Policy == "kvsteer" || c.Policy == "round-robin" {
+	if named(c.Policy) {
 		return nil, errors.New("-providers: the policy " + c.Policy + " never uses them; give -policy a file that does")
 	}
 	set, err := providers.New(nil, providers.Options{Logger: logger})

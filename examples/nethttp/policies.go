@@ -16,14 +16,21 @@ type rules struct {
 	source  *file.Source // nil unless the policy is in files
 }
 
-// newRules takes "kvsteer", "round-robin", or a file or directory of policies, which
-// is followed as it changes: docs/policy.md.
+// named reports whether a policy is one of those that have a name, and no file.
+func named(rule string) bool {
+	return rule == "kvsteer" || rule == "round-robin" || rule == "least-requests"
+}
+
+// newRules takes "kvsteer", "round-robin", "least-requests", or a file or directory of
+// policies, which is followed as it changes: docs/policy.md.
 func newRules(name string, logger *slog.Logger) (*rules, error) {
 	switch name {
 	case "kvsteer":
 		return &rules{options: []kvsteer.Option{kvsteer.WithPolicy(policy.Default{})}}, nil
 	case "round-robin":
 		return &rules{options: []kvsteer.Option{kvsteer.WithPolicy(new(policy.RoundRobin))}}, nil
+	case "least-requests":
+		return &rules{options: []kvsteer.Option{kvsteer.WithPolicy(policy.LeastRequests{})}}, nil
 	}
 	// Requests are looked through for tags that the policies ask for, and for no others.
 	scanner, err := classify.NewScanner(classify.ScannerOptions{})
@@ -41,7 +48,7 @@ func newRules(name string, logger *slog.Logger) (*rules, error) {
 		Logger: logger,                                        // says what is wrong with a change, and where
 	})
 	if err != nil {
-		return nil, fmt.Errorf("-policy is neither kvsteer nor round-robin, and as a file: %w", err)
+		return nil, fmt.Errorf("-policy is neither kvsteer, round-robin nor least-requests, and as a file: %w", err)
 	}
 	return &rules{
 		options: []kvsteer.Option{kvsteer.WithPolicy(source), kvsteer.WithClassifiers(classifiers)}, source: source,

@@ -45,7 +45,7 @@ type summary struct {
 }
 
 // TestVLLM drives real vLLM servers through the example gateway: two workloads,
-// once with round-robin and once with KVSteer, then kill -9 and restart.
+// each with round-robin, least-requests and KVSteer, then kill -9 and restart.
 func TestVLLM(t *testing.T) {
 	out := outDir(t)
 	script(t, time.Hour, "setup.sh")
@@ -62,7 +62,7 @@ func TestVLLM(t *testing.T) {
 		w.waitHealthy(t)
 	}
 
-	rules := []string{"round-robin", "kvsteer"}
+	rules := []string{"round-robin", "least-requests", "kvsteer"}
 	workloads := []string{"shared-prefix", "multi-turn"}
 	results := map[string]map[string]summary{}
 	for _, rule := range rules {
