@@ -110,7 +110,8 @@ func flags(c *config, path *string) *flag.FlagSet {
 	fs.StringVar(&c.Tenant.Limits, "limits", c.Tenant.Limits, "`file` of limits of tenants")
 	fs.StringVar(&c.Redis.URL, "redis", c.Redis.URL,
 		"`address` or URL of a Redis 7 or Valkey, by which replicas of this gateway know of each other's requests and share limits")
-	fs.StringVar(&c.Redis.Name, "redis-name", c.Redis.Name, "what the replicas call their gateway there; another gateway on that Redis needs another `name`")
+	fs.StringVar(&c.Redis.Name, "redis-name", c.Redis.Name,
+		"what the replicas call their gateway there; another gateway on that Redis needs another `name`")
 	fs.StringVar(&c.Snapshot, "snapshot", c.Snapshot, "`file` to begin with what is known of caches, and to leave it in at the end")
 	fs.StringVar(&c.Record, "record", c.Record, "file to append the decision log to, which kvsteer replay and predictor-eval read")
 	fs.StringVar(&c.Ops, "ops", c.Ops, "`address` to serve /metrics and the console on; keep it private")

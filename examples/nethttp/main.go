@@ -23,6 +23,7 @@ import (
 	"net/http/httputil"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -91,10 +92,7 @@ func run(ctx context.Context, c *config) (err error) {
 		kvsteer.WithFleet(workers), kvsteer.WithEvents(&zmtp.Transport{}), // KV events in pure Go
 		kvsteer.WithLogger(logger),
 	}
-	opts = append(opts, rules.options...)
-	opts = append(opts, tenancy.options...)
-	opts = append(opts, outside.options...)
-	opts = append(opts, replicas.options...)
+	opts = slices.Concat(opts, rules.options, tenancy.options, outside.options, replicas.options)
 	left, warm, err := newSnapshot(c.Snapshot)
 	if err != nil {
 		return err
@@ -109,20 +107,17 @@ func run(ctx context.Context, c *config) (err error) {
 	}
 	defer closing(prompts, &err)
 	opts = append(opts, prompts.options...)
-	if c.Record != "" {
-		var log *record.Recorder
-		if log, err = record.Open(c.Record, record.Options{Logger: logger}); err != nil {
-			return fmt.Errorf("-record: %w", err)
-		}
-		defer closing(log, &err)
-		opts = append(opts, kvsteer.WithHooks(log))
+	log, recorded, err := newRecord(c.Record, logger)
+	if err != nil {
+		return err
 	}
+	defer closing(log, &err)
 	ops, err := newOps(ctx, c.Ops, tenancy, replicas)
 	if err != nil {
 		return err
 	}
 	defer closing(ops, &err)
-	opts = append(opts, ops.options...)
+	opts = slices.Concat(opts, recorded, ops.options)
 	router, err := kvsteer.New(opts...)
 	if err != nil {
 		return err
@@ -135,6 +130,18 @@ func run(ctx context.Context, c *config) (err error) {
 	logger.Info("serving", "listen", listener.Addr().String(), "tls", secure != nil, "policy", c.Policy)
 	srv := &http.Server{Handler: gateway(ctx, router, workers), TLSConfig: secure, ReadHeaderTimeout: 10 * time.Second}
 	return serve(ctx, c, srv, listener, logger)
+}
+
+// newRecord opens the decision log, if there is to be one.
+func newRecord(path string, logger *slog.Logger) (io.Closer, []kvsteer.Option, error) {
+	if path == "" {
+		return io.NopCloser(nil), nil, nil
+	}
+	log, err := record.Open(path, record.Options{Logger: logger})
+	if err != nil {
+		return nil, nil, fmt.Errorf("-record: %w", err)
+	}
+	return log, []kvsteer.Option{kvsteer.WithHooks(log)}, nil
 }
 
 // gateway serves the engines' API and, until ctx ends, readiness: while anybody can take

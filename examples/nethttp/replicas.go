@@ -89,7 +89,7 @@ func newSnapshot(path string) (snapshot, []kvsteer.Option, error) {
 	if err != nil {
 		return snapshot{}, nil, fmt.Errorf("-snapshot: no file can be made there: %w", err)
 	}
-	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
+	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil { //nolint:gosec // which file is the operator's choice
 		return snapshot{}, nil, fmt.Errorf("-snapshot: %w", err)
 	}
 	return snapshot{path}, []kvsteer.Option{kvsteer.WithSnapshot(kvsteer.SnapshotFile(path))}, nil

@@ -50,11 +50,14 @@ func newTenancy(c *tenants, in *shared, logger *slog.Logger) (_ *tenancy, err er
 	return t, nil
 }
 
-// limits are this gateway's own, or those of all replicas.
-func (t *tenancy) limits(path string, in *shared, logger *slog.Logger) (l interface {
+// followed are limits that follow a file.
+type followed interface {
 	limits.Limiter
 	kvsteer.Limits
-}, err error) {
+}
+
+// limits are this gateway's own, or those of all replicas.
+func (t *tenancy) limits(path string, in *shared, logger *slog.Logger) (l followed, err error) {
 	if in.client == nil {
 		t.limiter, err = quota.New(quota.Options{})
 		l = t.limiter
