@@ -70,6 +70,7 @@ func TestLeaksAreFound(t *testing.T) {
 func TestFailuresOfItsOwnAreFound(t *testing.T) {
 	c := brief(t)
 	c.leak, c.growth = "failures", 20
+	c.length, c.warm, c.churn = 5*time.Second, time.Second, time.Hour // so little is enough for that
 	got, err := soak(t.Context(), c, t.Output())
 	require.NoError(t, err)
 	got.print(t.Output())
