@@ -17,44 +17,43 @@ import (
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 )
 
-// gate lets a subscription stand, and nothing through, until it is opened.
+// gate lets a subscription stand, and nothing through, until it is opened. A replay that
+// takes too long meanwhile is not given up: whoever asks for it is told when it is open,
+// however long the test takes.
 type gate struct {
 	follow.Transport
 
-	open chan struct{}
+	opened chan struct{}
+	open   func()
+}
+
+func newGate(to follow.Transport) gate {
+	opened := make(chan struct{})
+	return gate{to, opened, sync.OnceFunc(func() { close(opened) })}
 }
 
 func (g gate) Dial(ctx context.Context, ep follow.Endpoint) (follow.Conn, error) {
 	c, err := g.Transport.Dial(ctx, ep)
-	return gatedConn{c, g.open}, err
+	return gatedConn{c, g.opened}, err
 }
 
 type gatedConn struct {
 	follow.Conn
 
-	open chan struct{}
-}
-
-func (c gatedConn) wait(ctx context.Context) error {
-	select {
-	case <-c.open:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	opened chan struct{}
 }
 
 func (c gatedConn) Recv(ctx context.Context) (follow.Message, error) {
-	if err := c.wait(ctx); err != nil {
-		return follow.Message{}, err
+	select {
+	case <-c.opened:
+		return c.Conn.Recv(ctx)
+	case <-ctx.Done():
+		return follow.Message{}, ctx.Err()
 	}
-	return c.Conn.Recv(ctx)
 }
 
 func (c gatedConn) Replay(ctx context.Context, from uint64, fn func(follow.Message) error) error {
-	if err := c.wait(ctx); err != nil {
-		return err
-	}
+	<-c.opened
 	return c.Conn.Replay(ctx, from, fn)
 }
 

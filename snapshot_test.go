@@ -75,9 +75,10 @@ func TestWarmStart(t *testing.T) {
 			a, hub, workers, holder := warmRig(t, worker)
 			peer := httptest.NewServer(kvsteer.SnapshotHandler(a.router, nil))
 			defer peer.Close()
-			closed := gate{hub, make(chan struct{})}
+			closed := newGate(hub)
 			b := newSuccessor(t, fleet.Static(workers...), kvsteer.WithEvents(closed),
 				kvsteer.WithSnapshot(kvsteer.SnapshotFrom(peer.URL, peer.Client())))
+			t.Cleanup(closed.open)
 			for text, w := range holder {
 				d := b.explain(3, text)
 				require.Equal(t, w, d.Winner().Name, d)
@@ -89,7 +90,7 @@ func TestWarmStart(t *testing.T) {
 			// Meanwhile the engines go on.
 			late := fleettest.Text(100, 500)
 			require.Equal(t, http.StatusOK, postTo(t, a.engines[1].URL(), chatBody(late, false)))
-			close(closed.open)
+			closed.open()
 			for text, w := range holder {
 				d := b.exact(3, text)
 				require.Equal(t, w, d.Winner().Name, d)
@@ -180,8 +181,9 @@ func TestWarmStartOfWorkersThatComeLater(t *testing.T) {
 	var snapshot bytes.Buffer
 	require.NoError(t, a.router.Export(&snapshot))
 	from := newRoster(workers[0])
-	closed := gate{hub, make(chan struct{})}
+	closed := newGate(hub)
 	b := newSuccessor(t, from, kvsteer.WithEvents(closed), kvsteer.WithSnapshot(snapshotOf(snapshot.Bytes())))
+	t.Cleanup(closed.open)
 	b.explain(1, "x")
 	require.True(t, b.KeepsSnapshot())
 	stop, done := make(chan struct{}), make(chan struct{})
@@ -209,7 +211,7 @@ func TestWarmStartOfWorkersThatComeLater(t *testing.T) {
 	}
 	close(stop)
 	<-done
-	close(closed.open)
+	closed.open()
 	for text, w := range holder {
 		require.Equal(t, w, b.exact(3, text).Winner().Name)
 	}
