@@ -46,10 +46,11 @@ func TestCanary(t *testing.T) {
 	refused, routed := 0, 0
 	for name, answer := range answers {
 		for i, body := range bodies {
-			p := r.open(duplex, streamed)
+			mode := duplex
 			if i%2 == 1 {
-				p = r.open(buffered, streamed)
+				mode = buffered
 			}
+			p := r.open(mode, streamed)
 			list := append([]*extprocv3.ProcessingRequest{
 				requestHeaders("POST", path, false, "authorization", "Bearer "+c.In("bearer"), "x-api-key", c.In("key"), "cookie", c.In("cookie"),
 					"x-session-id", c.In("session"), "x-gateway-destination-endpoint", c.In("destination")),

@@ -140,7 +140,7 @@ func (w *worker) start(t *testing.T) {
 
 // healthTimeout is long because a start takes half a minute on an idle machine
 // and ten times that on one that is busy building something else.
-const healthTimeout = 12 * time.Minute
+const healthTimeout = 25 * time.Minute
 
 func (w *worker) waitHealthy(t *testing.T) {
 	t.Helper()
