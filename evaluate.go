@@ -169,6 +169,7 @@ func (r *Router) gather(s *Selection, ev *evaluation, m *fleet.Member, at int, n
 	w := m.Worker()
 	home := r.residency.of(m.ID())
 	adapter := s.views[at].adapterOn(m)
+	base, _ := m.Adapter(s.views[at].model)
 	for rank := range m.Ranks() {
 		owner := home.owner(rank)
 		block := r.blockSize(owner, m)
@@ -178,7 +179,7 @@ func (r *Router) gather(s *Selection, ev *evaluation, m *fleet.Member, at int, n
 		})
 		ev.owners = append(ev.owners, owner)
 		place := steer.Place{
-			Name: w.Name, Instance: m.ID(), Rank: rank, Class: w.Class, Labels: w.Labels,
+			Name: w.Name, Instance: m.ID(), Rank: rank, Class: w.Class, Base: base, Labels: w.Labels,
 			BlockSize: block, Trust: home.suspected(rank, standing.Trust), Silent: home.silent(rank), Announces: announced,
 			Speculative: w.Speculative, Follows: w.Role == fleet.RoleDecode && at == 0,
 			Tie: r.rng.Uint32(),

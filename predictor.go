@@ -9,7 +9,8 @@ import (
 // says so.
 type Features struct {
 	// Model, Class and Worker say whose behaviour this is: observations are shared
-	// within (Model, Class), and Worker adds a bias of its own.
+	// within (Model, Class), and Worker adds a bias of its own. Of an adapter Model is
+	// the base model, as the worker names it.
 	Model, Class, Worker string
 	// Uncached tokens must be computed; Cached ones are in the KV cache.
 	Uncached, Cached int

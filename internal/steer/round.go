@@ -1,6 +1,7 @@
 package steer
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -46,6 +47,9 @@ type Place struct {
 	Name, Instance string
 	Rank           int
 	Class          string
+	// Base is the model that the request's is an adapter of here, "" if it is none. What
+	// takes time is the base model: adapters come and go, and learn and tell together.
+	Base string
 	// Labels must not be modified.
 	Labels map[string]string
 
@@ -183,7 +187,7 @@ func (r *Round) Add(q *Prompt, p *Place) {
 	})
 	r.Candidates = append(r.Candidates, c)
 	r.Features = append(r.Features, Features{
-		Model: q.Model, Class: p.Class, Worker: p.Name,
+		Model: cmp.Or(p.Base, q.Model), Class: p.Class, Worker: p.Name,
 		Uncached: max(q.Tokens-c.CachedWorth, 0), Cached: c.CachedWorth,
 		AheadTokens: p.PrefillTokens, AheadPairs: float64(p.PrefillPairs),
 		Waiting: p.OtherWaiting, Decoding: p.Decoding + p.OtherRunning,
