@@ -20,6 +20,10 @@ const (
 	// whole time that it may take at most.
 	maxAsk   = 5 * time.Second
 	askShare = 6
+	// leastPatience is how long events and metrics are waited for at least, and
+	// patienceShare the share of the whole time.
+	leastPatience = 3 * time.Second
+	patienceShare = 8
 	// parallel workers are examined at a time.
 	parallel = 16
 )
@@ -59,6 +63,9 @@ func (o *Options) complete() {
 
 // ask is how long one question may take.
 func (o *Options) ask() time.Duration { return min(maxAsk, o.Timeout/askShare) }
+
+// patience is how long events and metrics are waited for.
+func (o *Options) patience() time.Duration { return max(leastPatience, o.Timeout/patienceShare) }
 
 // check looks at one thing. What it returns is filed under its name.
 type check struct {

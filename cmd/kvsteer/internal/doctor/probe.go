@@ -33,8 +33,6 @@ const (
 	requestShare = 4
 	slow         = 4 * time.Second
 	late         = time.Second
-	// patience is how long events and metrics are waited for.
-	patience = 3 * time.Second
 )
 
 // sentence is what the probe's prompt is made of, besides a number that makes it new
@@ -318,7 +316,7 @@ func (p *prober) listen(ctx context.Context, before int) (delay time.Duration, h
 		return 0, false
 	}
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, p.opts.patience())
 	defer cancel()
 	heard = wait(ctx, func() bool {
 		if keys := p.keys(); keys != nil {

@@ -28,7 +28,7 @@ func engine(t *testing.T, change ...func(*fleettest.Config)) *fleettest.Engine {
 
 func examine(t *testing.T, o Options) *Report {
 	t.Helper()
-	o.Timeout = 24 * time.Second
+	o.Timeout = 56 * time.Second // and 7 s until events count as missing, however slow the machine is
 	r, err := Run(context.Background(), o)
 	require.NoError(t, err)
 	var b strings.Builder

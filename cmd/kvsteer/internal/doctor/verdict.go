@@ -172,7 +172,7 @@ func (p *prober) judgeMetrics(ctx context.Context, before float64) {
 	if p.metrics == nil || len(p.metrics.named(work(p.engine))) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, p.opts.patience())
 	defer cancel()
 	moved := wait(ctx, func() bool {
 		page, _, err := p.readMetrics(ctx)
