@@ -14,6 +14,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kvsteer/kvsteer"
@@ -167,7 +168,11 @@ func TestAWorkerThatIsAwaitedIsNotReaped(t *testing.T) {
 	forgotten, err := r.router.Select(t.Context(), chatRequest("forgotten", false))
 	require.NoError(t, err)
 	status := make(chan int, 1)
-	go func() { status <- postTo(t, r.gateway.URL, chatBody("hi", false)) }()
+	go func() {
+		code, err := tryPost(r.gateway.URL, chatBody("hi", false))
+		assert.NoError(t, err)
+		status <- code
+	}()
 	require.Eventually(t, func() bool { return r.router.Held() == 1 }, wait, tick)
 	clock.advance(time.Second)
 	require.True(t, r.observed.nextOutcome(t, 0).Reaped, "the forgotten one")

@@ -3,7 +3,7 @@ package kvsteer_test
 import (
 	"context"
 	"log/slog"
-	"strings"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -127,10 +127,13 @@ func (r *successor) explain(n int, text string) *kvsteer.Decision {
 	require.Eventually(r.t, func() bool {
 		var err error
 		d, err = r.Explain(r.t.Context(), chatRequest(text, false))
-		return err == nil && len(d.Candidates) == n && d.TokenSource != "bytes" && !strings.Contains(d.String(), "only just discovered")
+		return err == nil && len(d.Candidates) == n && d.TokenSource != "bytes" && !slices.ContainsFunc(d.Candidates, justDiscovered)
 	}, wait, tick)
 	return d
 }
+
+// justDiscovered reports whether nothing has been made of the worker yet.
+func justDiscovered(c kvsteer.DecisionCandidate) bool { return c.Trust == kvcache.Blind }
 
 // exact waits until all is known.
 func (r *successor) exact(n int, text string) *kvsteer.Decision {
