@@ -17,7 +17,7 @@ func program() int {
 	length := flag.Duration("for", time.Minute, "how long requests come, the warm-up included")
 	rate := flag.Float64("rate", 200, "requests a second")
 	most := flag.Duration("most", 0, "send no more after so long, on a machine that does not keep the rate (default never)")
-	warm := flag.Duration("warm", 0, "how much of it is warm-up (default a sixth)")
+	warm := flag.Duration("warm", 0, "how much of it is warm-up (default a quarter)")
 	rest := flag.Duration("rest", 0, "time between two samples (default a sixtieth, at most 30s)")
 	churn := flag.Duration("churn", 0, "time between two things that happen to workers (default a sixtieth, at most 5s)")
 	workers := flag.Int("workers", 0, "workers at a time (default 6)")
