@@ -169,7 +169,10 @@ func (r *Router) gather(s *Selection, ev *evaluation, m *fleet.Member, at int, n
 	w := m.Worker()
 	home := r.residency.of(m.ID())
 	adapter := s.views[at].adapterOn(m)
-	base, _ := m.Adapter(s.views[at].model)
+	base := ""
+	if adapter != "" {
+		base, _ = m.Adapter(adapter)
+	}
 	for rank := range m.Ranks() {
 		owner := home.owner(rank)
 		block := r.blockSize(owner, m)
