@@ -63,7 +63,7 @@ func TestCanary(t *testing.T) {
 		ok + "application/json\r\n\r\n{\"choices\":[{\"message\":QUOTED", ok + "text/event-stream\r\n\r\ndata: {\"error\":{\"message\":QUOTED}}\n\n",
 		ok + "text/event-stream\r\n\r\ndata: {\"choices\":QUOTED\n\n", ok + "application/json\r\nContent-Length: 100000\r\n\r\nRAW",
 		"HTTP/1.1 400 Bad Request\r\nX-Echo: RAW\r\n\r\n{\"error\":{\"message\":QUOTED}}",
-		"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 0\r\n\r\nRAW", "HTTP/1.1 500 RAW\r\n\r\nRAW",
+		"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 0\r\n\r\nRAW", "HTTP/1.1 500 RAW\r\nX-Of: 1\r\n\r\nRAW",
 		"HTTP/1.1 200 RAW\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 200 OK\r\nRAW\r\n\r\n", "RAW\r\n\r\n", "",
 	} {
 		how.Store(answer)
