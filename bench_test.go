@@ -16,6 +16,7 @@ import (
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/fleet/fleettest"
+	"github.com/kvsteer/kvsteer/internal/cputime"
 )
 
 // manyWorkers is a router over n workers of one fake engine's address: what is
@@ -70,9 +71,9 @@ func BenchmarkSelect(b *testing.B) {
 		var took, used []time.Duration
 		i := 0
 		for b.Loop() {
-			cpu, began := cpuTime(clockThreadCPU), time.Now()
+			cpu, began := cputime.Thread(), time.Now()
 			selectOnce(b, r, prompts[i%prefixes])
-			took, used = append(took, time.Since(began)), append(used, cpuTime(clockThreadCPU)-cpu)
+			took, used = append(took, time.Since(began)), append(used, cputime.Thread()-cpu)
 			i++
 		}
 		b.ReportMetric(microseconds(took, 0.5), "p50-us")
@@ -83,13 +84,13 @@ func BenchmarkSelect(b *testing.B) {
 	b.Run("parallel", func(b *testing.B) {
 		b.ReportAllocs()
 		var next atomic.Int64
-		cpu := cpuTime(clockProcessCPU)
+		cpu := cputime.Process()
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
 				selectOnce(b, r, prompts[next.Add(1)%prefixes])
 			}
 		})
-		used := cpuTime(clockProcessCPU) - cpu // collecting garbage included
+		used := cputime.Process() - cpu // collecting garbage included
 		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "selects/s")
 		b.ReportMetric(float64(used.Nanoseconds())/1e3/float64(b.N), "cpu-us/op")
 	})
@@ -109,7 +110,7 @@ func BenchmarkSelectBurst(b *testing.B) {
 			}
 			short := &kvsteer.Request{API: kvsteer.Completions, Model: testModel, TokenIDs: ids[0][:1]}
 			var took []time.Duration
-			cpu, n := cpuTime(clockProcessCPU), uint32(0)
+			cpu, n := cputime.Process(), uint32(0)
 			for b.Loop() {
 				var wg sync.WaitGroup
 				for i := range ids {
@@ -124,7 +125,7 @@ func BenchmarkSelectBurst(b *testing.B) {
 				took = append(took, time.Since(began))
 				wg.Wait()
 			}
-			used := cpuTime(clockProcessCPU) - cpu
+			used := cputime.Process() - cpu
 			b.ReportMetric(float64(used.Nanoseconds())/1e3/float64(b.N)/(burst+1), "cpu-us/request")
 			b.ReportMetric(microseconds(took, 0.5), "bystander-p50-us")
 			b.ReportMetric(microseconds(took, 0.99), "bystander-p99-us")

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kvsteer/kvsteer/internal/cputime"
 	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/kvcache/wire"
 )
@@ -183,12 +184,12 @@ func BenchmarkApply(b *testing.B) {
 			}
 			b.ReportAllocs()
 			b.ResetTimer()
-			ops, cpu := 0, cpuTime()
+			ops, cpu := 0, cputime.Process()
 			for range b.N {
 				ops += w.play(b)
 			}
 			b.ReportMetric(float64(ops)/b.Elapsed().Seconds(), "block-ops/s")
-			b.ReportMetric(float64(ops)/(cpuTime()-cpu).Seconds(), "block-ops/cpu-s")
+			b.ReportMetric(float64(ops)/(cputime.Process()-cpu).Seconds(), "block-ops/cpu-s")
 			w.finish(b)
 		})
 	}

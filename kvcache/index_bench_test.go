@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kvsteer/kvsteer/internal/cputime"
 	"github.com/kvsteer/kvsteer/kvcache"
 )
 
@@ -206,9 +207,9 @@ func BenchmarkClear(b *testing.B) {
 				f.index.Apply(o, &e)
 			}
 		}
-		start := cpuTime()
+		start := cputime.Process()
 		f.index.Clear(o)
-		took += cpuTime() - start
+		took += cputime.Process() - start
 	}
 	b.ReportMetric(float64(took)/float64(b.N)/1e6, "clear-cpu-ms")
 }
@@ -320,11 +321,11 @@ func BenchmarkRemoveChain(b *testing.B) {
 					for i := range events {
 						x.Apply(o, &events[i])
 					}
-					start := cpuTime()
+					start := cputime.Process()
 					for i := range hashes {
 						x.Apply(o, &kvcache.Event{Kind: kvcache.Removed, Hashes: hashes[i : i+1]})
 					}
-					took += cpuTime() - start
+					took += cputime.Process() - start
 				}
 				b.ReportMetric(float64(took)/float64(b.N)/float64(blocks), "cpu-ns/block")
 			})

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kvsteer/kvsteer/internal/cputime"
 	"github.com/kvsteer/kvsteer/policy"
 )
 
@@ -30,7 +31,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("- &a [*a]"))
 	f.Add([]byte("%YAML 1.1\n---\nkind: InferencePolicy\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		began := spent()
+		began := cputime.Process()
 		file, findings := policy.Parse("f", data)
 		findings = append(findings, policy.Check([]*policy.File{file}, policy.CheckOptions{Models: []policy.ModelLabels{}})...)
 		for _, x := range findings {
@@ -46,7 +47,7 @@ func FuzzParse(f *testing.F) {
 			evaluate(t, set)
 		}
 		const most = 10 * time.Second
-		if took := spent() - began; took > most {
+		if took := cputime.Process() - began; took > most {
 			t.Fatalf("it took %v", took)
 		}
 	})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kvsteer/kvsteer/internal/cputime"
 	"github.com/kvsteer/kvsteer/kvcache/hftok"
 	"github.com/kvsteer/kvsteer/kvcache/prompt/tokenizer"
 )
@@ -150,12 +151,12 @@ func measure(b *testing.B, encode func([]uint32, string, bool) ([]uint32, error)
 		b.StopTimer()
 		text := g.prose(chinese, size)
 		b.StartTimer()
-		before := cpuTime()
+		before := cputime.Thread()
 		var err error
 		if ids, err = encode(ids[:0], text, false); err != nil {
 			b.Fatal(err)
 		}
-		spent += cpuTime() - before
+		spent += cputime.Thread() - before
 		read += len(text)
 		tokens += len(ids)
 	}

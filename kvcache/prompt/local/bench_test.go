@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kvsteer/kvsteer/internal/cputime"
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 	"github.com/kvsteer/kvsteer/kvcache/prompt/local"
@@ -85,12 +86,12 @@ func BenchmarkNewTurn60k(b *testing.B) {
 	n := len(run(bodies[0]).Tokens)
 	b.ReportAllocs()
 	b.SetBytes(int64(len(bodies[0])))
-	i, began := 0, cpuTime()
+	i, began := 0, cputime.Process()
 	for b.Loop() {
 		i++
 		run(bodies[i%different])
 	}
-	b.ReportMetric(float64(cpuTime()-began)/float64(b.N), "cpu-ns/op")
+	b.ReportMetric(float64(cputime.Process()-began)/float64(b.N), "cpu-ns/op")
 	b.ReportMetric(float64(n), "tokens")
 }
 
@@ -150,7 +151,7 @@ func BenchmarkAgent(b *testing.B) {
 	s := realModel(b)
 	body := agent(b)
 	b.ReportAllocs()
-	began := cpuTime()
+	began := cputime.Process()
 	for b.Loop() {
 		o, err := jsonscan.Parse(body, 0)
 		if err != nil {
@@ -160,7 +161,7 @@ func BenchmarkAgent(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(cpuTime()-began)/float64(b.N), "cpu-ns/op")
+	b.ReportMetric(float64(cputime.Process()-began)/float64(b.N), "cpu-ns/op")
 }
 
 // cached is a local source in a place where it goes through the cache.
@@ -181,7 +182,7 @@ func BenchmarkChain(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			e := prompt.NewEncoder(prompt.Options{Sources: []prompt.Source{source}, Deadline: time.Minute, CacheBytes: 1 << 20})
 			defer func() { _ = e.Close() }()
-			i, began := 0, cpuTime()
+			i, began := 0, cputime.Process()
 			for b.Loop() {
 				i++
 				enc, err := e.Encode(b.Context(), &prompt.Request{API: prompt.Chat, Model: "m", Body: bodies[i%different]})
@@ -189,7 +190,7 @@ func BenchmarkChain(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64(cpuTime()-began)/float64(b.N), "cpu-ns/op")
+			b.ReportMetric(float64(cputime.Process()-began)/float64(b.N), "cpu-ns/op")
 		})
 	}
 }
