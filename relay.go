@@ -6,9 +6,11 @@ import (
 
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
+	"github.com/kvsteer/kvsteer/internal/planted"
 	"github.com/kvsteer/kvsteer/internal/steer"
 	"github.com/kvsteer/kvsteer/internal/usage"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
+	"github.com/kvsteer/kvsteer/policy"
 )
 
 // relay is the leg of an attempt that computes the prompt for the worker that
@@ -85,7 +87,11 @@ func (r *Router) relays(s *Selection, ev *evaluation, members []*fleet.Member, q
 	leg := *q
 	leg.Prefill, leg.TargetTTFT, leg.TargetITL = true, 0, 0
 	r.predict(s, before, &leg)
-	before.Choose(&leg, s.policy)
+	by := s.policy
+	if planted.LegEscapes {
+		by = policy.Default{}
+	}
+	before.Choose(&leg, by)
 	if len(before.Plan.Order) == 0 {
 		ev.before = nil
 		r.release(before)

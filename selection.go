@@ -159,7 +159,7 @@ func (a *attempt) release() {
 		a.assumed.Stop()
 	}
 	a.booking.End()
-	if a.relay != nil {
+	if a.relay != nil && !planted.LegStays {
 		a.relay.booking.End()
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/fleet/fleettest"
 	"github.com/kvsteer/kvsteer/tenancy/ledger"
 )
 
@@ -34,6 +35,7 @@ const (
 	Peers     Invariant = "of other routers counts what they have"
 	Limits    Invariant = "limits let through what fits into them"
 	Drained   Invariant = "who is drained gets nothing new"
+	Legs      Invariant = "one computes the prompt, the other answers"
 )
 
 // Violation is an invariant that did not hold.
@@ -80,8 +82,10 @@ func (w *world) eventually(what string, try func() error) error {
 }
 
 // glimpse waits for what mostly happens soon.
-func glimpse(done <-chan struct{}) {
-	timer := time.NewTimer(glance)
+func glimpse(done <-chan struct{}) { glimpseFor(done, glance) }
+
+func glimpseFor(done <-chan struct{}, d time.Duration) {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-done:
@@ -373,11 +377,8 @@ func (w *world) sent(context.Context) *Violation {
 				if err != nil {
 					continue // it is not a client's
 				}
-				if r.Header.Get(headerPrivate) != "" && s.zone() == zoneShared {
-					return violation(Policy, "the private request %d was sent to %s", id, e.Name())
-				}
-				if want, got := w.bodies[id], string(r.Body); want != got && want != without1(got, asking) {
-					return violation(SameBytes, "client %d sent\n%s\nand %s got\n%s", id, want, e.Name(), got)
+				if v := s.got(e, &r, id); v != nil {
+					return v
 				}
 			}
 		}
@@ -386,6 +387,24 @@ func (w *world) sent(context.Context) *Violation {
 		if r.Header.Get(headerPrivate) != "" {
 			return violation(Policy, "the private request %s was sent to a provider", r.Header.Get(headerID))
 		}
+	}
+	return nil
+}
+
+// got says what is wrong with what the engine of a site got for a client.
+func (s *site) got(e *fleettest.Engine, r *fleettest.Request, id int) *Violation {
+	if r.Header.Get(headerPrivate) != "" && s.zone() == zoneShared {
+		return violation(Policy, "the private request %d was sent to %s", id, e.Name())
+	}
+	if v := s.legs(e, r, id); v != nil {
+		return v
+	}
+	want, got := s.world.bodies[id], withoutTransfer(string(r.Body))
+	if s.computes() {
+		want = s.world.prompts[id]
+	}
+	if want != got && want != without1(got, asking) {
+		return violation(SameBytes, "client %d sent\n%s\nand %s got\n%s", id, want, e.Name(), r.Body)
 	}
 	return nil
 }

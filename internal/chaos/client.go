@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/kvsteer/kvsteer"
@@ -26,7 +27,7 @@ const (
 	headerID      = "X-Chaos-Id"
 	headerPrivate = "X-Chaos-Private"
 	headerTenant  = "X-Chaos-Tenant"
-	headerAmong   = "X-Chaos-Among" // the only worker for it
+	headerAmong   = "X-Chaos-Among"
 
 	families = 5  // prompts that begin alike
 	prefix   = 80 // tokens that they share
@@ -43,11 +44,13 @@ type client struct {
 	asked   bool // for usage
 	private bool
 	tenant  string
-	among   string
+	among   string        // the only workers for it, with commas between them
 	stage   int           // when the client leaves
 	after   int           // how far into that
 	met     weather       // while it waited
 	hand    bool          // it is a Selection driven by hand
+	leave   func()        // at its stage, if that is one of two workers'
+	left    atomic.Bool   // it has
 	reached chan struct{} // the answer has begun, or nothing more will come
 	done    chan struct{}
 	status  int
@@ -64,7 +67,14 @@ const (
 	stageMiddle  // after some bytes of it
 	stageLast    // after all bytes, without having seen the end
 	stages
+
+	// Of requests that two workers serve; who is served by one stays to the end.
+	stagePrompt    = iota // before the first of them is asked
+	stageComputing        // when it is
+	stageHanded           // when it has answered, before the other one is asked
 )
+
+const legStages = 3
 
 // prompt is the text of a request and its token ids.
 func (w *world) prompt(number int) (string, []uint32) {
@@ -85,6 +95,9 @@ func (w *world) newClient(a, b int) *client {
 	if a%5 > 2 {
 		c.stage = a / 5 % stages
 	}
+	if w.setup.split && a%5 == 2 {
+		c.stage = stagePrompt + a/5%legStages
+	}
 	text, tokens := w.prompt(b)
 	var prompt string
 	if a%7 == 0 {
@@ -96,15 +109,19 @@ func (w *world) newClient(a, b int) *client {
 	if c.stream && a%11 == 0 {
 		c.asked, options = true, `,"stream_options":{"include_usage":true}`
 	}
-	// Numbers and doubles that do not survive being read and written again.
-	c.body = fmt.Sprintf(`{"temperature":1.0, "model":%q,"seed":9007199254740993,%s,"stream":%t%s,`+
-		`  "top_p":1.0,"max_tokens":%d,"seed":9007199254740993}`,
-		model, prompt, c.stream, options, 3+b%6)
-	w.bodies[c.id] = c.body
+	w.bodies[c.id] = requestBody(prompt, fmt.Sprintf(`,"stream":%t%s`, c.stream, options), 3+b%6)
+	w.prompts[c.id] = requestBody(prompt, "", 1)
+	c.body = w.bodies[c.id]
 	if c.tokens != nil {
 		w.numbers[b] = true
 	}
 	return c
+}
+
+// requestBody has numbers and doubles that do not survive being read and written again.
+func requestBody(prompt, stream string, most int) string {
+	return fmt.Sprintf(`{"temperature":1.0, "model":%q,"seed":9007199254740993,%s%s,`+
+		`  "top_p":1.0,"max_tokens":%d,"seed":9007199254740993}`, model, prompt, stream, most)
 }
 
 // clientTime is how long a client waits: longer than the end of the world waits for clients,
@@ -133,6 +150,9 @@ func (w *world) send(ctx context.Context, c *client) {
 	case stageSoon:
 		timer := time.AfterFunc(time.Duration(c.after%40)*100*time.Microsecond, cancel)
 		defer timer.Stop()
+	case stagePrompt, stageComputing, stageHanded:
+		c.leave = cancel
+		w.leavers.Store(strconv.Itoa(c.id), c)
 	default:
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.gateway.server.URL+c.path, strings.NewReader(c.body))
@@ -216,6 +236,9 @@ func (c *client) check() *Violation {
 	if c.stream && !c.asked && strings.Contains(c.text, `"choices":[]`) {
 		return violation(OneAnswer, "client %d got a chunk of usage that it did not ask for: %.300s", c.id, c.text)
 	}
+	if strings.Contains(c.text, "remote_block_ids") {
+		return violation(Legs, "client %d got what one worker tells another: %.300s", c.id, c.text)
+	}
 	return nil
 }
 
@@ -240,6 +263,9 @@ func (w *world) drive(ctx context.Context, c *client, calls int) {
 	}
 	c.status = http.StatusOK
 	w.driven.Add(1)
+	if w.setup.split {
+		c.driveLegs(w, s, calls)
+	}
 	for n := calls; n > 0; n /= 5 {
 		if c.private && w.barred(s.Target()) {
 			c.err = errBarred

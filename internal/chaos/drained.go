@@ -57,15 +57,16 @@ func (d *drains) comes(r *http.Request) {
 // onDecision is told where a request goes: not to an instance that was drained before it came
 // and has been all the time since.
 func (g *gateway) onDecision(r *http.Request, d *kvsteer.Decision) {
-	c := d.Winner()
-	if c == nil {
+	if d.Winner() == nil {
 		return
 	}
 	id := r.Header.Get(headerID)
 	g.drains.mu.Lock()
 	defer g.drains.mu.Unlock()
-	if n := g.drains.before[id][c.Instance]; n != 0 && n == g.drains.now[c.Instance] && g.drains.wrong == "" {
-		g.drains.wrong = fmt.Sprintf("client %s is sent to %s, attempt %d, which was drained before it came", id, c.Instance, d.Attempt)
+	for _, to := range legsOf(d) {
+		if n := g.drains.before[id][to]; n != 0 && n == g.drains.now[to] && g.drains.wrong == "" {
+			g.drains.wrong = fmt.Sprintf("client %s is sent to %s, attempt %d, which was drained before it came", id, to, d.Attempt)
+		}
 	}
 	if len(g.drains.before[id]) > 0 {
 		g.world.tally.add("a choice while somebody is drained")

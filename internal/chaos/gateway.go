@@ -66,10 +66,16 @@ func (g *gateway) open(sources ...kvsteer.SnapshotSource) error {
 	if g.end != nil {
 		opts = append(opts, kvsteer.WithReplicas(g.end, kvsteer.ReplicaOptions{Name: "g" + strconv.Itoa(g.index), Beat: beat}))
 	}
+	var base http.RoundTripper
+	if w.setup.split {
+		opts = append(opts, kvsteer.WithPredictor(paces{}))
+		base = w.newLegs()
+	}
 	if g.router, err = kvsteer.New(opts...); err != nil {
 		return fmt.Errorf("router: %w", err)
 	}
 	g.transport = kvsteer.NewTransport(g.router, kvsteer.TransportOptions{
+		Base: base,
 		Describe: func(r *http.Request, q *kvsteer.Request) {
 			g.drains.comes(r)
 			w.describe(r, q)

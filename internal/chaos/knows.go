@@ -116,7 +116,7 @@ func (g *gateway) nudge(ctx context.Context, at place, exact bool) {
 	if w.nudges%3 == 0 {
 		// Whether events come when requests do the router sees by its own requests only.
 		c := w.newClient(2, 300+w.nudges)
-		c.gateway, c.stage, c.tenant, c.among = g, stageNever, "t0", s.engine.Name()
+		c.gateway, c.stage, c.tenant, c.among = g, stageNever, "t0", s.served()
 		w.send(ctx, c)
 	}
 	text := "nudge " + fleettest.Text(uint64(w.nudges)<<32+uint64(s.index), 20)
@@ -132,16 +132,17 @@ func (g *gateway) compare(ctx context.Context, at place) (found *Violation, exac
 	w, s := g.world, at.site
 	silent := s.index == w.setup.silent
 	for number := range w.numbers {
-		_, tokens := w.prompt(number)
-		d, err := g.router.Explain(ctx, &kvsteer.Request{API: kvsteer.Completions, Model: model, TokenIDs: tokens, Tags: w.tags(false)})
+		q, tokens := w.known(number)
+		d, err := g.router.Explain(ctx, q)
 		if err != nil {
 			return violation(Heals, "everything is mended and there is nobody for a request: %v", err), false
 		}
-		i := slices.IndexFunc(d.Candidates, func(c kvsteer.DecisionCandidate) bool { return c.Name == s.engine.Name() && c.Rank == at.rank })
+		list := everyCandidate(d)
+		i := slices.IndexFunc(list, func(c kvsteer.DecisionCandidate) bool { return c.Name == s.engine.Name() && c.Rank == at.rank })
 		if i < 0 {
 			return violation(Heals, "%s, rank %d, is no candidate", s.engine.Name(), at.rank), false
 		}
-		c, has := &d.Candidates[i], s.engine.CachedTokens(at.rank, tokens)
+		c, has := &list[i], s.engine.CachedTokens(at.rank, tokens)
 		exact = c.Trust == kvcache.Exact
 		switch {
 		case c.CachedTokens > has && !silent:

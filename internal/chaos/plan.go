@@ -172,6 +172,8 @@ type setup struct {
 	// blind: no engine has metrics that tell of its process, so that a restart shows in its events alone.
 	blind bool
 	ranks int // data-parallel, of each engine
+	// split: some engines only compute prompts, and some go on from what those have computed.
+	split bool
 }
 
 // setup is drawn from the seed alone.
@@ -185,6 +187,9 @@ func (p Plan) setup() setup {
 	s.ranks = 1
 	if rng.IntN(4) == 0 {
 		s.ranks = 2
+	}
+	if s.split = rng.IntN(4) == 0; s.split {
+		s.engines = len(roles())
 	}
 	return s
 }

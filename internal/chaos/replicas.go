@@ -261,13 +261,14 @@ func (g *gateway) unproven(ctx context.Context) *Violation {
 	}
 	g.clock().pass(time.Hour) // no bookings
 	for _, number := range w.sample() {
-		_, tokens := w.prompt(number)
-		d, err := g.router.Explain(ctx, &kvsteer.Request{API: kvsteer.Completions, Model: model, TokenIDs: tokens, Tags: w.tags(false)})
+		q, tokens := w.known(number)
+		d, err := g.router.Explain(ctx, q)
 		if err != nil {
 			continue // it may not have discovered anybody yet
 		}
-		for i := range d.Candidates {
-			c := &d.Candidates[i]
+		list := everyCandidate(d)
+		for i := range list {
+			c := &list[i]
 			at := slices.IndexFunc(w.sites, func(s *site) bool { return s.engine.Name() == c.Name })
 			if at < 0 || c.Trust != kvcache.Exact || at == w.setup.silent {
 				continue

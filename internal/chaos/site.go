@@ -62,6 +62,7 @@ func (s *site) occupy() error {
 	cfg := fleettest.Config{
 		Name: name, Model: model, Speed: speed, Blocks: s.world.setup.blocks, MaxModelLen: 4096, OutputTokens: 8, Listener: ln,
 		Seed: s.world.plan.Seed, Ranks: s.world.setup.ranks, Record: 4096, Render: s.index == 0, MaxRunning: 16,
+		Role: s.role(),
 		Reply: func(fleettest.Call) string {
 			return fmt.Sprintf("<ans-%s-%d> one two three four five six seven eight nine", name, s.said.Add(1))
 		},
@@ -104,6 +105,7 @@ func (s *site) anew() { s.epoch = s.engine.Name() + "-" + strconv.Itoa(s.engine.
 func (s *site) worker() fleet.Worker {
 	w := s.engine.Worker()
 	w.Epoch, w.Models, w.BlockSize, w.Labels = s.epoch, []string{model}, blockSize, map[string]string{"zone": s.zone()}
+	w.Class = string(s.role())
 	if s.index != s.world.setup.silent {
 		w.Events = nil
 		for _, wire := range s.wires {

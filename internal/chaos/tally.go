@@ -20,6 +20,7 @@ func outcomes() []string {
 		"429 by a limit", "retry", "resync", "replay", "a gap", "an undecodable message", "a restart of a publisher",
 		"rejected by the policy", "unavailable limits", "nobody is well", "a request that nothing excused",
 		"a choice while somebody is drained", "served by the provider", "exact caches",
+		"a prompt computed for another worker", "left while one computed for another",
 	}
 }
 

@@ -106,6 +106,7 @@ func (w *world) well(c *client) (well, bad int) {
 		case c.private && i == w.setup.shared:
 		case wrong:
 			bad++
+		case w.sites[i].computes(): // for others
 		default:
 			well++
 		}
@@ -122,7 +123,7 @@ func (w *world) excused(c *client) *Violation {
 	if errors.Is(c.err, errHung) {
 		return violation(Heals, "client %d has waited for %s, and nobody has told it anything", c.id, w.clientTime())
 	}
-	if c.stage == stageBefore || c.stage == stageSoon || c.met.closed {
+	if c.stage == stageBefore || c.stage == stageSoon || c.left.Load() || c.met.closed {
 		return nil
 	}
 	well, bad := w.well(c)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,7 +76,9 @@ type world struct {
 	open     []*client
 	ended    []*client
 	bodies   map[int]string // by client
+	prompts  map[int]string // the same, for who only computes the prompt, without what asks for that
 	driven   atomic.Int64   // Selections that were driven by hand
+	leavers  sync.Map       // clients that leave on a leg, by id
 	relics   []relic
 	senders  sync.WaitGroup
 	pulse    pulse
@@ -102,7 +105,7 @@ func newHost() string {
 func build(plan Plan, o Options, dir string) (*world, error) {
 	w := &world{
 		plan: plan, patience: o.patience(), setup: plan.setup(), dir: dir, host: newHost(),
-		bodies: make(map[int]string), numbers: make(map[int]bool), inventory: newInventory(), tally: o.Tally,
+		bodies: make(map[int]string), prompts: make(map[int]string), numbers: make(map[int]bool), inventory: newInventory(), tally: o.Tally,
 	}
 	w.provides.Store(providerWorks)
 	stop := make(chan struct{})
@@ -215,7 +218,7 @@ func (w *world) buildProviders(logger *slog.Logger) error {
 // describe is what the gateway knows of a request.
 func (w *world) describe(r *http.Request, q *kvsteer.Request) {
 	if only := r.Header.Get(headerAmong); only != "" {
-		q.Among, q.WorkersOnly = []string{only}, true
+		q.Among, q.WorkersOnly = strings.Split(only, ","), true
 	}
 	q.Tenant = r.Header.Get(headerTenant)
 	q.Tags = w.tags(r.Header.Get(headerPrivate) != "")

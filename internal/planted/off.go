@@ -35,4 +35,7 @@ const (
 	RateIgnored        = false
 	PromptInLedger     = false
 	RanksMixed         = false
+	LegStays           = false
+	LegEscapes         = false
+	PrefillAnswers     = false
 )

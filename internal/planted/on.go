@@ -42,4 +42,7 @@ var (
 	RateIgnored        = is("RateIgnored")
 	PromptInLedger     = is("PromptInLedger")
 	RanksMixed         = is("RanksMixed")
+	LegStays           = is("LegStays")
+	LegEscapes         = is("LegEscapes")
+	PrefillAnswers     = is("PrefillAnswers")
 )
