@@ -69,5 +69,6 @@
 //
 // Each polled address costs one goroutine while a connection to it is open, and for
 // Linger after that; Close of the last one, or of the Transport, ends it and waits. The memory is bounded by MaxReply for an
-// answer and again for the events of each rank that nobody has received yet.
+// answer and again for the events of each rank that nobody has received yet; with Linger, also by 8 MiB for each rank's
+// first minute, which is packed.
 package trtllm

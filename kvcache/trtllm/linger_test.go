@@ -129,7 +129,7 @@ func TestLingerIsBounded(t *testing.T) {
 	for id := range uint64(4) {
 		s.push(event{id: id, rank: 0, raw: raw}, time.Now())
 	}
-	require.Len(t, l.young, 4)
+	require.Len(t, l.young.items(), 4)
 	s.push(event{id: 4, rank: 0, raw: raw}, time.Now())
 	require.Nil(t, l.young)
 	s.push(event{id: 5, rank: 0, raw: raw}, time.Now())

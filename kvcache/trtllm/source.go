@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,14 +67,12 @@ type lane struct {
 	epoch    int64
 	doubt    time.Time // since when events may be missing unnoticed; zero: they can't
 
-	// young are the events since the engine's start, which was seen at started; nil
-	// if it is not or no longer known what they all are.
-	young   []item
-	size    int64 // of young
-	started time.Time
-	// handed are the young events for a next connection. They become its queue with
+	// young are the events since the engine's start; nil if it is not known what they
+	// all are, or they are not kept any more.
+	young *young
+	// handed: the young events are for the next connection. They become its queue with
 	// the first poll that shows that the engine has not restarted since.
-	handed []item
+	handed bool
 }
 
 // item is an event to be received, and how many bytes it came in. It shares no
@@ -183,8 +180,8 @@ func (s *source) release(rank int, l *lane) {
 	lingers := s.t.Linger > 0 && !s.t.closed && s.t.sources[s.url] == s
 	switch {
 	case s.lanes[rank] != l:
-	case lingers && l.young != nil && l.broken == nil && time.Since(l.started) < youth:
-		l.handed, l.born = slices.Clone(l.young), time.Now()
+	case lingers && l.young != nil && l.broken == nil && time.Since(l.young.began) < youth:
+		l.handed, l.born = true, time.Now()
 	default:
 		delete(s.lanes, rank) // who dials again begins anew
 	}
@@ -250,6 +247,7 @@ func (s *source) deliver(a answer) {
 		if a.err == nil {
 			l.adopt()
 		}
+		l.grow(now)
 		if a.torn && l.doubt.IsZero() {
 			l.doubt = now
 		}
@@ -289,7 +287,7 @@ func (s *source) push(ev event, now time.Time) bool {
 	l := s.laneOf(ev.rank)
 	follows := l.numbered && ev.id == l.last+1
 	if !follows {
-		l.handed = nil
+		l.handed = false
 	}
 	l.adopt()
 	if !l.numbered || ev.id <= l.last {
@@ -299,7 +297,7 @@ func (s *source) push(ev event, now time.Time) bool {
 	l.numbered, l.last, l.doubt = true, ev.id, time.Time{}
 	it := item{follow.Message{Seq: ev.id, Payload: payload(ev.raw, l.epoch)}, int64(len(ev.raw))}
 	if s.t.Linger > 0 {
-		l.remember(it, follows, now)
+		l.remember(&it, follows, now)
 	}
 	most := s.t.maxReply()
 	if l.conn == nil {
@@ -318,25 +316,34 @@ func (s *source) push(ev event, now time.Time) bool {
 
 // adopt queues what is handed on.
 func (l *lane) adopt() {
-	if l.handed == nil {
+	if !l.handed {
 		return
 	}
-	l.queue, l.bytes = append(l.handed, l.queue...), l.bytes+l.size
-	l.handed = nil
+	l.queue, l.bytes = append(l.young.items(), l.queue...), l.bytes+l.young.size
+	l.handed = false
 	l.signal()
 }
 
 // remember keeps the first events of an engine. follows says that none is missing
 // before this one.
-func (l *lane) remember(it item, follows bool, now time.Time) {
+func (l *lane) remember(it *item, follows bool, now time.Time) {
 	switch {
 	case it.Seq == 0:
-		l.young, l.size, l.started = []item{it}, it.size, now
+		l.young = &young{began: now}
+		l.young.add(it)
 	case l.young == nil:
-	case follows && l.size+it.size <= maxUnclaimed && now.Sub(l.started) < youth:
-		l.young, l.size = append(l.young, it), l.size+it.size
+	case follows && l.young.fits(it, now):
+		l.young.add(it)
 	default:
-		l.young, l.size = nil, 0
+		l.young = nil
+	}
+}
+
+// grow forgets the first events of an engine that is no longer young: nobody would be given
+// them.
+func (l *lane) grow(now time.Time) {
+	if l.young != nil && !l.handed && now.Sub(l.young.began) >= youth {
+		l.young = nil
 	}
 }
 
