@@ -253,6 +253,8 @@ func (k *keeper) store() {
 		}
 		l.mu.Unlock()
 		if len(k.moving) == 0 {
+			k.moving = nil // it is rare that so many are moved
+			k.spool.rest()
 			return
 		}
 		if err := k.spool.add(k.moving); err != nil {

@@ -99,6 +99,10 @@ func (s *spool) add(records []Record) error {
 	return nil
 }
 
+// rest is called when nothing more is to be added for now: what was last may have been
+// megabytes.
+func (s *spool) rest() { s.buf = bytes.Buffer{} }
+
 // other is the file that is not read.
 func (s *spool) other() *side {
 	if s.from == &s.sides[0] {
