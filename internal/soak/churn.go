@@ -153,8 +153,8 @@ func (w *workers) churn(ctx context.Context, every time.Duration) error {
 		h := &all[n%len(all)]
 		w.busy.Lock()
 		err := h.do(ctx, w, w.victim(h, n/len(all)))
-		if err == nil && w.strange {
-			err = w.strangers(ctx, n)
+		if err == nil && w.strangers != nil {
+			err = w.invite(ctx, n)
 		}
 		w.busy.Unlock()
 		if ctx.Err() != nil {

@@ -22,20 +22,6 @@ func (s *run) fill(ctx context.Context) error {
 	return nil
 }
 
-// Sessions are remembered in two halves that take turns; strangers are as many sessions,
-// with one request each, that nobody hears of again, as it takes for that to happen once in a
-// generation of workers: so it goes up and down with that, whatever the rate is.
-func (w *workers) strangers(ctx context.Context, nth int) error {
-	const half, tenants = 1 << 15, 4
-	each := half / w.generation()
-	for n := range each {
-		if err := w.rig.once(ctx, fmt.Sprintf("strangers-%d", n%tenants), fmt.Sprintf("stranger-%d-%d", nth, n)); err != nil {
-			return fmt.Errorf("a stranger: %w", err)
-		}
-	}
-	return nil
-}
-
 // once sends a short request of a session, without a worker.
 func (r *rig) once(ctx context.Context, tenant, session string) error {
 	q := &kvsteer.Request{

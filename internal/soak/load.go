@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/kvsteer/kvsteer"
 )
 
 // load sends requests when they are due, whatever became of those before, unless more than
@@ -95,6 +97,9 @@ func (l *load) send(ctx context.Context, n uint64, due time.Time) {
 			<-l.slots
 		}()
 		q := l.asking.question(n)
+		if strangers := l.asking.workers.strangers; strangers != nil {
+			strangers.meet(q.extra.Get(kvsteer.HeaderSession), q.adapter)
+		}
 		var t trail
 		became, why := l.ask(ctx, n, &q, &t)
 		l.asking.workers.answered(q.adapter)

@@ -67,6 +67,7 @@ type rig struct {
 	served    chan struct{}
 	address   string
 	folder    string
+	idle      float64 // bytes of the heap, see idle.go
 }
 
 // books count what the ledger has acknowledged.

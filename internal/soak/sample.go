@@ -84,7 +84,7 @@ func (r *rig) take(at time.Duration) (sample, error) {
 	runtime.GC()
 	debug.FreeOSMemory() // collects, too
 	s.values[resident] = residentBytes() / kilo
-	s.values[heap] = heapBytes() / kilo
+	s.values[heap] = (heapBytes() - r.idle) / kilo
 	s.values[goroutines] = float64(runtime.NumGoroutine())
 	s.values[files] = float64(openFiles())
 	st := r.router.Stats()

@@ -39,7 +39,10 @@ func soak(ctx context.Context, c config, progress io.Writer) (*report, error) {
 	}
 	s := &run{config: &c, progress: progress, rig: r, unsure: unsure{}}
 	s.workers = &workers{
-		rig: r, injected: r.injected, blocks: c.blocks, strange: c.fill, kinds: c.workers, did: map[string]int{}, asked: map[string]int{},
+		rig: r, injected: r.injected, blocks: c.blocks, kinds: c.workers, did: map[string]int{}, asked: map[string]int{},
+	}
+	if c.fill {
+		s.workers.strangers = newStrangers(s.workers.generation())
 	}
 	s.load = newLoad(r, s.workers, &c)
 	out, err := s.do(ctx)
@@ -68,6 +71,7 @@ func (s *run) do(ctx context.Context) (*report, error) {
 		if err := s.fill(ctx); err != nil {
 			return nil, err
 		}
+		s.rig.idle = peak(idleGoroutines)
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -120,6 +124,13 @@ func (s *run) rest(ctx context.Context, patience int) (bool, error) {
 	s.declined = 0
 	if err := await(ctx, "every client has its answer", func() bool { return s.load.inFlight.Load() == 0 }); err != nil {
 		return false, err
+	}
+	// What waits for a disk is under way, too.
+	wait, cancel := context.WithTimeout(ctx, patient)
+	err := s.rig.ledger.Flush(wait)
+	cancel()
+	if err != nil {
+		return false, fmt.Errorf("at rest, the ledger's records: %w", err)
 	}
 	from := time.Now()
 	s.drained += from.Sub(stopped)

@@ -18,11 +18,11 @@ import (
 
 // workers are the engines, and what happens to them.
 type workers struct {
-	rig      *rig
-	injected *injected
-	blocks   int
-	strange  bool // strangers come, see fill.go
-	kinds    int  // as many as there are workers at a time, so that there are always the same
+	rig       *rig
+	injected  *injected
+	blocks    int
+	strangers *strangers // nil if none come
+	kinds     int        // as many as there are workers at a time, so that there are always the same
 
 	busy sync.Mutex // something happens to one
 
