@@ -125,12 +125,8 @@ func (s *run) rest(ctx context.Context, patience int) (bool, error) {
 	if err := await(ctx, "every client has its answer", func() bool { return s.load.inFlight.Load() == 0 }); err != nil {
 		return false, err
 	}
-	// What waits for a disk is under way, too.
-	wait, cancel := context.WithTimeout(ctx, patient)
-	err := s.rig.ledger.Flush(wait)
-	cancel()
-	if err != nil {
-		return false, fmt.Errorf("at rest, the ledger's records: %w", err)
+	if err := s.written(ctx); err != nil {
+		return false, err
 	}
 	from := time.Now()
 	s.drained += from.Sub(stopped)
@@ -168,6 +164,16 @@ func (s *run) rest(ctx context.Context, patience int) (bool, error) {
 	}
 	s.rested += time.Since(from)
 	return true, nil
+}
+
+// written waits until the ledger's records are on disk: what waits for that is under way, too.
+func (s *run) written(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patient)
+	defer cancel()
+	if err := s.rig.ledger.Flush(ctx); err != nil {
+		return fmt.Errorf("at rest, the ledger's records: %w", err)
+	}
+	return nil
 }
 
 // look sees how well caches are known. After the warm-up each that is not, for no reason and
