@@ -118,7 +118,7 @@ e2e-heal: ## Kill real vLLM workers (CPU) and the gateway under load: all must b
 	$(GO) test -tags e2e -count 1 -v -timeout 100m -run TestHeals ./internal/e2e/vllm
 
 .PHONY: e2e-predict
-e2e-predict: ## Judge the predictor's times to the first token on two real vLLM servers (CPU): 600 requests, 10 minutes on a quiet machine
+e2e-predict: ## Judge the predictor's times to the first token on two real vLLM servers (CPU): 600 requests, 7 minutes; wants a quiet machine
 	$(GO) test -tags e2e -count 1 -v -timeout 5h -run TestPredicts ./internal/e2e/vllm
 
 .PHONY: e2e-envoy

@@ -35,7 +35,7 @@ const (
 // TestPredicts lets the predictor of one gateway learn the times to the first token of two
 // real vLLM servers from nothing, and judges by its decision log what it predicted at each
 // choice, before the request was sent. It measures times: on a machine that does other work
-// it measures that, which the repeats at its beginning show.
+// it measures that, which the repeats at its beginning and the twins at its end show.
 func TestPredicts(t *testing.T) {
 	out := outDir(t)
 	script(t, time.Hour, "setup.sh")
@@ -73,6 +73,7 @@ func TestPredicts(t *testing.T) {
 	require.NoError(t, err, "%s", table)
 	t.Logf("\n%s", table)
 	require.NoError(t, os.WriteFile(filepath.Join(out, "predict.txt"), table, 0o600))
+	showTwins(t, g.read(t))
 	figures, err := exec.Command(command, "predictor-eval", "-json", "-warmup", fmt.Sprint(learned), g.log).Output()
 	require.NoError(t, err)
 	var reports []struct {
@@ -88,8 +89,8 @@ func TestPredicts(t *testing.T) {
 	assert.LessOrEqual(t, reports[0].Cover, float64(mostCovered), "share below the 90th percentile, percent")
 }
 
-// showRepeats asks an idle worker for the same things again and again. How far the times
-// lie apart is what no predictor can know.
+// showRepeats asks an idle worker for the same again and again: a prompt that is cached, then
+// prompts of one length that aren't. How far the times lie apart no feature can tell.
 func (w *worker) showRepeats(t *testing.T) {
 	t.Helper()
 	const repeats = 20
@@ -105,16 +106,62 @@ func (w *worker) showRepeats(t *testing.T) {
 				all = append(all, float64(took.Microseconds())/1e3)
 			}
 		}
-		slices.Sort(all)
-		middle := (all[repeats/2-1] + all[repeats/2]) / 2
+		usual := middle(all)
 		off := make([]float64, repeats)
 		for i, v := range all {
-			off[i] = 100 * math.Abs(v/middle-1)
+			off[i] = 100 * math.Abs(v/usual-1)
 		}
-		slices.Sort(off)
-		t.Logf("%s, idle, the same prompt %d times, cached %v: %.1f to %.1f ms, median %.1f ms; half are off by more than %.1f%%",
-			w.name, repeats, cached, all[0], all[repeats-1], middle, off[repeats/2])
+		t.Logf("%s, idle, %d prompts of one length, cached %v: %.1f to %.1f ms, median %.1f ms; half are off it by more than %.1f%%",
+			w.name, repeats, cached, all[0], all[repeats-1], usual, middle(off))
 	}
+}
+
+// showTwins says how far the requests that looked alike lie apart: each is predicted by the
+// median of the others that had as much to compute, cached and ahead, and as many decoding.
+// That knows the future; no predictor that sees these features is to be much better.
+func showTwins(t *testing.T, all []outcome) {
+	t.Helper()
+	const width, enough = 32, 5 // a block; of fewer the median says little
+	type look struct{ own, cached, ahead, decoding int }
+	type request struct{ took, predicted float64 }
+	groups := map[look][]request{}
+	seen := 0
+	for _, o := range all {
+		if o.TTFT <= 0 || o.Moved || o.decision == nil || o.decision.Attempt != 1 || o.decision.Winner() == nil {
+			continue
+		}
+		if seen++; seen > learned {
+			f := &o.decision.Features[o.decision.Chosen]
+			k := look{f.Uncached / width, f.Cached / width, f.AheadTokens / width, f.Decoding}
+			groups[k] = append(groups[k], request{o.TTFT.Seconds(), o.decision.Winner().PredictedTTFT.Seconds()})
+		}
+	}
+	var twins, predictor []float64
+	for _, g := range groups {
+		for i := range g {
+			if len(g) < enough {
+				break
+			}
+			others := make([]float64, 0, len(g)-1)
+			for j := range g {
+				if j != i {
+					others = append(others, g[j].took)
+				}
+			}
+			twins = append(twins, 100*math.Abs(middle(others)/g[i].took-1))
+			predictor = append(predictor, 100*math.Abs(g[i].predicted/g[i].took-1))
+		}
+	}
+	if len(twins) > 0 {
+		t.Logf("%d of %d requests have twins, whose median is off by %.1f%% in the median; the predictor by %.1f%% on the same",
+			len(twins), seen-learned, middle(twins), middle(predictor))
+	}
+}
+
+// middle is the median of v, which it sorts.
+func middle(v []float64) float64 {
+	slices.Sort(v)
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
 // firstToken is the time to the first token of a streamed answer.
