@@ -303,7 +303,9 @@ func (r *Router) bookLeg(s *Selection, ev *evaluation, i int) leg {
 			PrefillTokens: f.Uncached,
 			PrefillPairs:  int64(AttentionPairs(f.Uncached, f.Cached)),
 			PromptTokens:  v.enc.Count,
+			Comes:         c.PrefillOn != "",
 		}),
+		fetching: ev.Fetching(i),
 		features: f, prompt: v.enc.Count, cached: ev.Indexed[i], sure: ev.Sure[i], block: ev.places[i].BlockSize, keys: rf.keys, view: v,
 		inferred: c.Trust <= kvcache.Approximate,
 		target:   targetOf(rf.member, c.Rank, c.Model),
@@ -394,7 +396,8 @@ func (ev *evaluation) describe() []DecisionCandidate {
 	list := make([]DecisionCandidate, len(ev.Candidates))
 	for i := range ev.Candidates {
 		list[i] = DecisionCandidate{
-			Candidate: ev.Candidates[i], Late: ev.Late(i), Wanting: ev.places[i].Wanting, TrustState: ev.Candidates[i].Trust.String(),
+			Candidate: ev.Candidates[i], Late: ev.Late(i), Wanting: ev.places[i].Wanting + ev.places[i].Coming,
+			TrustState: ev.Candidates[i].Trust.String(),
 		}
 		if ev.refs[i].offer == nil {
 			list[i].TrustReason = ev.refs[i].home.degraded(ev.Candidates[i].Rank, ev.Candidates[i].Trust, ev.refs[i].doubt)

@@ -60,7 +60,7 @@ func (r *Router) Outlook() []Outlook {
 func laden(p *steer.Place, m *fleet.Member, rank int, now time.Time) {
 	load := m.Pressure(rank, now)
 	all := together(&load)
-	p.Prefilling, p.Decoding = all.PrefillRequests, all.DecodeRequests
+	p.Prefilling, p.Decoding, p.Coming = all.PrefillRequests, all.DecodeRequests, all.Coming
 	p.OwnPrefilling = load.InFlight.PrefillRequests
 	p.PrefillTokens, p.PrefillPairs = all.PrefillTokens, all.PrefillPairs
 	p.OtherWaiting, p.OtherRunning = load.OtherWaiting, load.OtherRunning

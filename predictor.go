@@ -10,7 +10,9 @@ import (
 type Features struct {
 	// Model, Class and Worker say whose behaviour this is: observations are shared
 	// within (Model, Class), and Worker adds a bias of its own. Of an adapter Model is
-	// the base model, as the worker names it.
+	// the base model, as the worker names it. Of a request that two workers serve, Class
+	// is the hardware's with " (prefill)" behind it for who computes the prompt and
+	// " (relayed)" for who answers, once a prediction of that rests on 20 Observations.
 	Model, Class, Worker string
 	// Uncached tokens must be computed; Cached ones are in the KV cache.
 	Uncached, Cached int

@@ -15,6 +15,7 @@ import (
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
 	"github.com/kvsteer/kvsteer/internal/planted"
+	"github.com/kvsteer/kvsteer/internal/steer"
 	"github.com/kvsteer/kvsteer/kvcache"
 	"github.com/kvsteer/kvsteer/policy"
 	"github.com/kvsteer/kvsteer/policy/classify"
@@ -136,11 +137,12 @@ type leg struct {
 	owner    kvcache.Owner
 	booking  booking
 	features Features
-	prompt   int // tokens
-	cached   int // predicted cached tokens
-	sure     int // of them, those that the engine must report
-	block    int // block size in tokens
-	keys     int // index into keys.sets
+	fetching time.Duration // expected, of a prompt that another worker has computed
+	prompt   int           // tokens
+	cached   int           // predicted cached tokens
+	sure     int           // of them, those that the engine must report
+	block    int           // block size in tokens
+	keys     int           // index into keys.sets
 	view     *view
 	inferred bool // no event will confirm the booking
 	target   Target
@@ -259,7 +261,7 @@ func (s *Selection) FirstToken() {
 	s.router.keep(s, &s.attempt.leg)
 	s.forget()
 	if a := &s.attempt; a.number == 1 && a.offer == nil && !a.otherwise && !a.moved && (a.relay == nil || a.relay.handed) {
-		s.router.predictor.Observe(&a.features, max(now.Sub(a.began), 1))
+		s.router.predictor.Observe(&a.features, steer.Fetched(now.Sub(a.began), a.fetching))
 	}
 }
 

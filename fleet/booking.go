@@ -20,6 +20,10 @@ type Work struct {
 	PromptTokens int
 	// OutputTokens is the expected length of the answer; 0 if unknown.
 	OutputTokens int
+	// Comes: another worker computes the prompt, and this one is to fetch it and answer.
+	// It counts as decoding from the start, and among InFlight.Coming until its first
+	// token; PrefillTokens and PrefillPairs count for nothing.
+	Comes bool
 }
 
 // InFlight is what we have booked on one rank of a worker and not yet ended.
@@ -40,6 +44,9 @@ type InFlight struct {
 	// their expected lengths, in tokens.
 	DecodeRequests int
 	OutputTokens   int
+	// Coming is those of DecodeRequests that have no first token yet, as another worker
+	// computes their prompt ([Work].Comes).
+	Coming int
 	// ContextTokens is the sum of prompts and expected answers of all requests:
 	// what they will hold of the KV cache, shared prefixes counted each time.
 	ContextTokens int
@@ -64,6 +71,7 @@ type ranked struct {
 	prefillSince    atomic.Int64 // Unix nanoseconds
 	decodeRequests  atomic.Int64
 	outputTokens    atomic.Int64
+	coming          atomic.Int64
 	contextTokens   atomic.Int64
 	picks           atomic.Uint64
 	// peers is what other routers said that they have here; nil: nothing.
@@ -99,6 +107,7 @@ func (r *ranked) load() InFlight {
 		PrefillPairs:    r.prefillPairs.Load(),
 		DecodeRequests:  int(r.decodeRequests.Load()),
 		OutputTokens:    int(r.outputTokens.Load()),
+		Coming:          int(r.coming.Load()),
 		ContextTokens:   int(r.contextTokens.Load()),
 		Picks:           r.picks.Load(),
 	}
@@ -124,6 +133,7 @@ type phase uint8
 
 const (
 	phasePrefill phase = iota
+	phaseComing
 	phaseDecode
 	phaseEnded
 )
@@ -149,6 +159,10 @@ func (b *Booking) FirstToken() {
 	now := b.member.fleet.opts.Now().UnixNano()
 	r.lock()
 	defer r.unlock()
+	if b.phase == phaseComing {
+		b.phase = phaseDecode
+		r.coming.Add(-1)
+	}
 	if b.phase != phasePrefill {
 		return
 	}
@@ -175,6 +189,10 @@ func (b *Booking) End() bool {
 		r.prefillRequests.Add(-1)
 		r.prefillTokens.Add(-int64(b.work.PrefillTokens))
 		r.prefillPairs.Add(-b.work.PrefillPairs)
+	case phaseComing:
+		r.coming.Add(-1)
+		r.decodeRequests.Add(-1)
+		r.outputTokens.Add(-int64(b.work.OutputTokens))
 	case phaseDecode:
 		r.decodeRequests.Add(-1)
 		r.outputTokens.Add(-int64(b.work.OutputTokens))
@@ -228,11 +246,18 @@ func (m *Member) TryBegin(rank int, seenPicks uint64, work Work) (*Booking, bool
 // start counts the booking in; rank.mu is held.
 func (b *Booking) start(now time.Time) {
 	r := b.rank
-	if r.prefillRequests.Add(1) == 1 {
-		r.prefillSince.Store(now.UnixNano())
+	if b.work.Comes {
+		b.phase = phaseComing
+		r.coming.Add(1)
+		r.decodeRequests.Add(1)
+		r.outputTokens.Add(int64(b.work.OutputTokens))
+	} else {
+		if r.prefillRequests.Add(1) == 1 {
+			r.prefillSince.Store(now.UnixNano())
+		}
+		r.prefillTokens.Add(int64(b.work.PrefillTokens))
+		r.prefillPairs.Add(b.work.PrefillPairs)
 	}
-	r.prefillTokens.Add(int64(b.work.PrefillTokens))
-	r.prefillPairs.Add(b.work.PrefillPairs)
 	r.contextTokens.Add(int64(b.work.PromptTokens + b.work.OutputTokens))
 	r.picks.Add(1)
 	b.member.fleet.inFlight.Add(1)
@@ -261,5 +286,6 @@ func (w Work) clamp() Work {
 		PrefillPairs:  min(max(w.PrefillPairs, 0), maxWorkPairs),
 		PromptTokens:  min(max(w.PromptTokens, 0), maxWorkTokens),
 		OutputTokens:  min(max(w.OutputTokens, 0), maxWorkTokens),
+		Comes:         w.Comes,
 	}
 }

@@ -263,3 +263,30 @@ func BenchmarkPressure(b *testing.B) {
 		n += m.Pressure(0, now).Requests
 	}
 }
+
+// A request whose prompt another worker computes is nobody's prefill here.
+func TestComing(t *testing.T) {
+	l := newLister()
+	f, err := fleet.New(fleet.Options{Discoverer: l, HTTPClient: newNetwork().client()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	require.NoError(t, l.set(fleet.Worker{Name: "w", URL: "http://a"}))
+	m := f.Snapshot().Member("w")
+	work := fleet.Work{PrefillTokens: 100, PrefillPairs: 5050, PromptTokens: 1000, OutputTokens: 50, Comes: true}
+	comes := fleet.InFlight{Requests: 1, DecodeRequests: 1, OutputTokens: 50, ContextTokens: 1050}
+	for _, first := range []bool{true, false} {
+		b := m.Begin(0, work)
+		comes.Picks, comes.Coming = m.InFlight(0).Picks, 1
+		require.Equal(t, comes, m.InFlight(0))
+		if first {
+			b.FirstToken()
+			b.FirstToken()
+			comes.Coming = 0
+			require.Equal(t, comes, m.InFlight(0))
+		}
+		require.True(t, b.End())
+		require.False(t, b.End())
+		b.FirstToken()
+		require.Equal(t, fleet.InFlight{Picks: comes.Picks}, m.InFlight(0))
+	}
+}

@@ -23,8 +23,9 @@ type Objective struct {
 	Running, MostRunning float64
 	// Waiting is for those that are going to come while all are busy.
 	Waiting float64
-	// Wanting is per request that waits in the router for this very candidate: it is
-	// delayed by just as much.
+	// Wanting is per request that waits in the router for this very candidate, or
+	// comes to it once another worker has computed its prompt: it is delayed by just
+	// as much.
 	Wanting float64
 	// NoProgress counts work ahead as a whole until it is done.
 	NoProgress bool

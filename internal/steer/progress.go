@@ -10,7 +10,7 @@ type before struct {
 	requests int
 	tokens   int
 	pairs    int64
-	// wanting is the other requests that wait for it.
+	// wanting is the other requests that wait for it, or for a prompt that goes there.
 	wanting int
 	// late is by how much more than its own time the oldest prompt is overdue.
 	late time.Duration

@@ -2,6 +2,7 @@ package steer
 
 import (
 	"math"
+	"strings"
 	"time"
 
 	"github.com/kvsteer/kvsteer/kvcache"
@@ -22,6 +23,46 @@ func (l *Relay) over(tokens int) time.Duration {
 		return 0
 	}
 	return time.Duration(float64(tokens) / l.Pace * float64(time.Second))
+}
+
+// What ends the class of hardware where a request is served by two workers. Who only
+// computes prompts is not held up by answers, and who fetches one computes next to
+// nothing: each is learned apart.
+const (
+	computing = " (prefill)"
+	relayed   = " (relayed)"
+)
+
+// class is what times are learned of together, on a class of hardware.
+func (q *Prompt) class(hardware string) string {
+	if q.Prefill {
+		return hardware + computing
+	}
+	return hardware
+}
+
+// few observations say less of a leg than all that its hardware has done.
+const few = 20
+
+// untried predicts what was hardly observed yet by what is known of the hardware: who
+// looks slow would never be tried.
+func (r *Round) untried(p Predictor, features []Features) {
+	if !r.computes && len(r.ways) == 0 {
+		return
+	}
+	again := false
+	r.whole = append(r.whole[:0], features...)
+	for i := range r.whole {
+		f := &r.whole[i]
+		hardware := strings.TrimSuffix(strings.TrimSuffix(f.Class, computing), relayed)
+		if hardware != f.Class && r.Predictions[i].Observations < few {
+			f.Class, again = hardware, true
+		}
+	}
+	if again {
+		clear(r.Predictions)
+		p.Predict(r.whole, r.Predictions)
+	}
 }
 
 // way is another way to serve a prompt with a candidate: it goes on from what Relay
@@ -49,6 +90,7 @@ func (r *Round) addWays() {
 		total := f.Cached + f.Uncached
 		f.Cached = max(w.ready, f.Cached)
 		f.Uncached = max(total-f.Cached, 0)
+		f.Class += relayed
 		r.Features = append(r.Features, f)
 	}
 }
@@ -57,12 +99,14 @@ func (r *Round) addWays() {
 // prediction into what stands for the i-th candidate.
 func (r *Round) takeWays(fill func(i int, c *policy.Candidate, expected *Prediction)) {
 	n := len(r.Candidates)
+	r.fetching = append(r.fetching[:0], make([]time.Duration, n)...)
 	for k, w := range r.ways {
 		c := &r.Candidates[w.of]
 		other, by := *c, r.Relay.By
 		fill(w.of, &other, &r.Predictions[n+k])
 		// Tokens that are here already are not fetched.
-		before := plus(by.PredictedTTFT, r.Relay.over(r.Features[n+k].Cached-r.Features[w.of].Cached))
+		over := r.Relay.over(r.Features[n+k].Cached - r.Features[w.of].Cached)
+		before := plus(by.PredictedTTFT, over)
 		other.PrefillOn = by.Name
 		other.PredictedTTFT = plus(other.PredictedTTFT, before)
 		other.Externality = plus(other.Externality, by.Externality)
@@ -74,11 +118,30 @@ func (r *Round) takeWays(fill func(i int, c *policy.Candidate, expected *Predict
 			other.PredictedE2E = plus(other.PredictedE2E, before)
 		}
 		if other.Objective() < c.Objective() {
-			*c = other
+			*c, r.fetching[w.of] = other, over
 			r.Features[w.of], r.Predictions[w.of] = r.Features[n+k], r.Predictions[n+k]
 		}
 	}
 	r.Features, r.Predictions = r.Features[:n], r.Predictions[:n]
+}
+
+// Fetching is how long candidate i is expected to fetch what another worker has
+// computed; 0 if it computes the prompt itself.
+func (r *Round) Fetching(i int) time.Duration {
+	if i < len(r.fetching) {
+		return r.fetching[i]
+	}
+	return 0
+}
+
+// Fetched is how long a candidate took for what it did itself, if it took so long and was
+// expected to fetch for so long of it. The prediction adds the time of fetching, so the
+// predictor is not to learn it.
+func Fetched(took, fetching time.Duration) time.Duration {
+	if fetching <= 0 {
+		return max(took, 1)
+	}
+	return max(took-fetching, time.Millisecond)
 }
 
 // both is by how much two things together are late at most, in nine of ten cases, of

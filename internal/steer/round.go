@@ -71,6 +71,9 @@ type Place struct {
 	PromisedPairs  int64
 	// Wanting is the other requests that wait in the router for this rank.
 	Wanting int
+	// Coming is those of Decoding whose prompt another worker computes, and that have
+	// no first token yet.
+	Coming int
 	// Prefilling and Decoding are our own requests before and after their first
 	// token; PrefillTokens is what the former have to compute, PrefillPairs the
 	// attention work of that.
@@ -137,6 +140,9 @@ type Round struct {
 	own  []int // of each candidate, Place.OwnPrefilling
 	// equals are the candidates that are near the best.
 	equals []int
+	// fetching is how long handing over is expected to take, by candidate.
+	fetching []time.Duration
+	whole    []Features
 	// computes: the candidates are asked to compute a prompt that another answers.
 	computes bool
 	before   []before
@@ -149,7 +155,7 @@ func (r *Round) Reset() {
 	clear(r.Candidates)
 	clear(r.Features)
 	r.Peers, r.Rush, r.own = 0, false, r.own[:0]
-	r.Waiting, r.Relay, r.ways, r.computes = 0, nil, r.ways[:0], false
+	r.Waiting, r.Relay, r.ways, r.fetching, r.computes = 0, nil, r.ways[:0], r.fetching[:0], false
 	r.Candidates, r.Features = r.Candidates[:0], r.Features[:0]
 	r.Predictions, r.Indexed, r.home = r.Predictions[:0], r.Indexed[:0], r.home[:0]
 	r.Sure = r.Sure[:0]
@@ -182,12 +188,12 @@ func (r *Round) Add(q *Prompt, p *Place) {
 	r.home, r.own = append(r.home, p.Home), append(r.own, p.OwnPrefilling)
 	r.computes = q.Prefill
 	r.before = append(r.before, before{
-		since: p.PrefillFor, requests: p.Prefilling, tokens: p.PromisedTokens, pairs: p.PromisedPairs, wanting: p.Wanting,
+		since: p.PrefillFor, requests: p.Prefilling, tokens: p.PromisedTokens, pairs: p.PromisedPairs, wanting: p.Wanting + p.Coming,
 		late: p.Late,
 	})
 	r.Candidates = append(r.Candidates, c)
 	r.Features = append(r.Features, Features{
-		Model: cmp.Or(p.Base, q.Model), Class: p.Class, Worker: p.Name,
+		Model: cmp.Or(p.Base, q.Model), Class: q.class(p.Class), Worker: p.Name,
 		Uncached: max(q.Tokens-c.CachedWorth, 0), Cached: c.CachedWorth,
 		AheadTokens: p.PrefillTokens, AheadPairs: float64(p.PrefillPairs),
 		Waiting: p.OtherWaiting, Decoding: p.Decoding + p.OtherRunning,
@@ -242,6 +248,7 @@ func (r *Round) predict(p Predictor, features []Features) {
 	r.Predictions = slices.Grow(r.Predictions[:0], len(features))[:len(features)]
 	clear(r.Predictions)
 	p.Predict(features, r.Predictions)
+	r.untried(p, features)
 }
 
 // Predict writes what p expects into the candidates.

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kvsteer/kvsteer/fleet"
 )
 
 // Nine of ten first tokens come within the predicted 90th percentile, whatever the
@@ -38,4 +40,22 @@ func TestPredictionsCover(t *testing.T) {
 			require.Less(t, res.PredictionError, 0.1)
 		})
 	}
+}
+
+// So do they where prompts are computed by other workers than those that answer, and
+// come to them over a network that is not fast.
+func TestPredictionsOfTwoLegsCover(t *testing.T) {
+	t.Parallel()
+	p := WorkerSpec{Count: 6, Role: fleet.RolePrefill, PrefillRate: 12000, CacheTokens: 1_000_000}
+	d := p
+	d.Count, d.Role = 2, fleet.RoleDecode
+	w := LongPrompts(16, nil)
+	w.Reseed(1)
+	res := runSmall(t, Config{
+		Workers: []WorkerSpec{p, d}, TransferRate: 20_000, Rate: 2, Duration: 10 * time.Minute, Seed: 1,
+	}, w, "kvsteer")
+	t.Logf("%d requests, %.1f%% covered, median error %.1f%%", res.Requests, 100*res.Covered, 100*res.PredictionError)
+	require.Greater(t, res.Requests, 600)
+	require.InDelta(t, 0.9, res.Covered, 0.05)
+	require.Less(t, res.PredictionError, 0.1)
 }

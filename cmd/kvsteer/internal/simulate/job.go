@@ -52,6 +52,7 @@ type phase uint8
 
 const (
 	fresh phase = iota
+	coming
 	prefilling
 	decoding
 	ended
@@ -99,12 +100,13 @@ func (r *router) expects(i int) time.Duration {
 
 // firstToken tells the router of a leg's first token.
 func (c *cluster) firstToken(l *Leg) {
+	was := l.phase
 	l.phase = decoding
 	w := &c.workers[l.worker]
 	if l.booked != w.life {
 		return // on an instance that is gone
 	}
-	l.job.via.began(l)
+	l.job.via.began(l, was)
 	w.prefilling = slices.DeleteFunc(w.prefilling, func(o *Leg) bool { return o == l })
 	w.context += l.job.Call.Prompt
 }
@@ -118,7 +120,7 @@ func (c *cluster) end(l *Leg) {
 		return // never booked, or on an instance that is gone
 	}
 	l.job.via.forget(l, was)
-	if was == prefilling {
+	if was != decoding {
 		w.prefilling = slices.DeleteFunc(w.prefilling, func(o *Leg) bool { return o == l })
 	} else {
 		w.context -= l.job.Call.Prompt

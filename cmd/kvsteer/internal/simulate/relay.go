@@ -34,8 +34,8 @@ func (c *cluster) relay(j *Job, by int) {
 	r := j.via
 	v := &r.views[j.worker]
 	ready := kvcache.CachedTokens(j.Call.Prompt, v.BlockSize, j.Call.Prompt, false)
-	r.book(j.Leg, max(ready, v.CachedTokens))
 	j.by = &Leg{job: j, worker: by, sent: c.now}
+	r.book(j.Leg, max(ready, v.CachedTokens))
 	p := &r.views[by]
 	r.book(j.by, p.CachedTokens)
 	j.by.req = sim.Request{Prompt: j.Call.Prompt, Output: 1, Hashes: j.prompt(p.BlockSize), Keep: true, Tag: j.by}

@@ -94,7 +94,7 @@ func TestConservationOfTwoLegs(t *testing.T) {
 // fetched is known to be there as well.
 func TestIndexAgreesWithBothLegs(t *testing.T) {
 	cfg := split()
-	cfg.Rate = 4
+	cfg.Rate = 8
 	c := run(t, cfg, workloads(t, 1)["multi-turn"], rule(t, "kvsteer"))
 	c.now += 2 * bookTTL
 	for i := range c.workers {

@@ -35,6 +35,7 @@ type router struct {
 
 // work is what a router has booked on one worker, or what others say that they have.
 type work struct {
+	coming               int // of decoding, those without a first token whose prompt another worker computes
 	prefilling, decoding int
 	tokens               int
 	pairs                int64
@@ -123,12 +124,18 @@ func (r *router) book(l *Leg, cached int) {
 	l.cached = cached
 	l.work = j.Call.Prompt - cached
 	l.pairs = pairs(l.work, l.cached)
-	if w.prefilling == 0 {
-		w.since = r.cluster.now
+	if j.by != nil && l == j.Leg {
+		l.phase = coming
+		w.coming++
+		w.decoding++
+	} else {
+		if w.prefilling == 0 {
+			w.since = r.cluster.now
+		}
+		w.prefilling++
+		w.tokens += l.work
+		w.pairs += l.pairs
 	}
-	w.prefilling++
-	w.tokens += l.work
-	w.pairs += l.pairs
 	for _, b := range j.prompt(v.BlockSize) {
 		v.Live[b]++
 	}
@@ -138,9 +145,14 @@ func (r *router) book(l *Leg, cached int) {
 	r.moved(l.worker)
 }
 
-// began notes a leg's first token.
-func (r *router) began(l *Leg) {
+// began notes the first token of a leg that was of phase was.
+func (r *router) began(l *Leg, was phase) {
 	w := &r.own[l.worker]
+	if was == coming {
+		w.coming--
+		r.moved(l.worker)
+		return
+	}
 	w.since = r.cluster.now
 	w.prefilling--
 	w.decoding++
@@ -158,6 +170,9 @@ func (r *router) forget(l *Leg, was phase) {
 		w.pairs -= l.pairs
 	} else {
 		w.decoding--
+	}
+	if was == coming {
+		w.coming--
 	}
 	for _, b := range l.job.prompt(v.BlockSize) {
 		if v.Live[b]--; v.Live[b] == 0 {
@@ -180,7 +195,7 @@ func (r *router) moved(i int) {
 func (r *router) sum(i int) {
 	v, own, peers := &r.views[i], &r.own[i], r.share(i)
 	v.Prefilling, v.Decoding = own.prefilling+peers.prefilling, own.decoding+peers.decoding
-	v.OwnPrefilling = own.prefilling
+	v.OwnPrefilling, v.Coming = own.prefilling, own.coming
 	v.InFlight = v.Prefilling + v.Decoding
 	v.PrefillTokens, v.PrefillPairs = own.tokens+peers.tokens, own.pairs+peers.pairs
 	v.PrefillSince = own.since

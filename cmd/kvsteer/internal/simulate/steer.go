@@ -64,6 +64,7 @@ const SimulatedModel = "simulated"
 type expectation struct {
 	features, first kvsteer.Features
 	ttft, p90       time.Duration
+	fetching        time.Duration
 	indexed         int // where the prompt is computed
 	sure            int // of these, what must be reported
 }
@@ -193,7 +194,7 @@ func (r *Steer) place(s *State, v *View) steer.Place {
 		Name: v.Name, Instance: v.Name, Class: v.Class,
 		Hit: v.Hit, BlockSize: v.BlockSize, Trust: s.Index.Trust(v.Owner),
 		Announces: s.Index.BlockSize(v.Owner) > 0, Follows: v.Role == fleet.RoleDecode,
-		Prefilling: v.Prefilling, Decoding: v.Decoding, OwnPrefilling: v.OwnPrefilling,
+		Prefilling: v.Prefilling, Decoding: v.Decoding, OwnPrefilling: v.OwnPrefilling, Coming: v.Coming,
 		PrefillTokens: v.PrefillTokens, PrefillPairs: v.PrefillPairs,
 		OtherWaiting: v.OtherWaiting, OtherRunning: v.OtherRunning,
 		KVUsage: v.KVUsage, ReportAge: v.ReportAge, Tie: r.Rng.Uint32(),
@@ -243,7 +244,7 @@ func (r *Steer) Booked(j *Job) {
 		features: kvsteer.Features(r.round.Features[r.at]), ttft: c.PredictedTTFT, p90: c.PredictedP90, indexed: at.Indexed[i], sure: at.Sure[i],
 	}
 	if at == &r.before {
-		x.first = kvsteer.Features(at.Features[i])
+		x.first, x.fetching = kvsteer.Features(at.Features[i]), r.round.Fetching(r.at)
 	}
 	j.note = x
 }
@@ -275,7 +276,7 @@ func (r *Steer) FirstToken(j *Job, ttft time.Duration) {
 	if len(r.errors) > warmUp && whole <= x.p90 {
 		r.covered++
 	}
-	r.Predictor.Observe(&x.features, max(ttft, 1))
+	r.Predictor.Observe(&x.features, steer.Fetched(ttft, x.fetching))
 }
 
 // Done implements [Auditor]. Of a prompt that came from elsewhere all looks cached.

@@ -30,6 +30,9 @@ type View struct {
 	InFlight, Prefilling, Decoding int
 	// OwnPrefilling is how many of Prefilling the router has sent itself.
 	OwnPrefilling int
+	// Coming is those of Decoding whose prompt another worker computes, until they
+	// have their first token: what is left to compute is less than a block.
+	Coming        int
 	PrefillTokens int
 	PrefillPairs  int64
 	// PrefillSince is when the oldest of them began to be worked on, as far as the
