@@ -91,7 +91,6 @@ func (r *Router) evaluate(s *Selection, ev *evaluation, attempt int, dry bool) {
 	q := s.prompt()
 	q.Attempt, q.DryRun = attempt, dry
 	snap := r.fleet.Snapshot()
-	r.relays(s, ev, snap.ForModel(s.main().model), &q, now)
 	home := r.sessions.home(s.session)
 	has, lost := r.holder(s)
 	s.lost = lost
@@ -108,6 +107,7 @@ func (r *Router) evaluate(s *Selection, ev *evaluation, attempt int, dry bool) {
 			}
 		}
 	}
+	r.relays(s, ev, snap.ForModel(s.main().model), &q, now)
 	r.predict(s, ev, &q)
 	r.burst(s, ev, has, now)
 	if planted.RetryEscapes && attempt > 1 {

@@ -84,6 +84,11 @@ func (r *Router) relays(s *Selection, ev *evaluation, members []*fleet.Member, q
 			r.gather(s, before, m, 0, now)
 		}
 	}
+	for i := range ev.places {
+		if ev.refs[i].view == 0 {
+			before.Beside(&ev.places[i])
+		}
+	}
 	leg := *q
 	leg.Prefill, leg.TargetTTFT, leg.TargetITL = true, 0, 0
 	r.predict(s, before, &leg)

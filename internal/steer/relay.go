@@ -2,6 +2,7 @@ package steer
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,6 +64,30 @@ func (r *Round) untried(p Predictor, features []Features) {
 		clear(r.Predictions)
 		p.Predict(r.whole, r.Predictions)
 	}
+}
+
+// beside is a rank that could compute the prompt itself, and answer.
+type beside struct{ queued, running, wanting int }
+
+// Beside takes in such a rank, in a round of those that compute the prompt for another.
+func (r *Round) Beside(p *Place) {
+	r.beside = append(r.beside, beside{
+		queued: p.Prefilling + p.OtherWaiting, running: p.Decoding + p.OtherRunning, wanting: p.Wanting + p.Coming,
+	})
+}
+
+// instead is the least that a second of computing the prompt would cost others beside the
+// candidates. Theirs costs no more: who comes while they are at it can go there.
+func (r *Round) instead(o *Objective) float64 {
+	least := math.Inf(1)
+	if len(r.beside) == 0 {
+		return least
+	}
+	fewest := slices.MinFunc(r.beside, func(a, b beside) int { return a.queued - b.queued }).queued
+	for _, b := range r.beside {
+		least = min(least, o.others(b.running, b.wanting, float64(max(fewest, 0))))
+	}
+	return least
 }
 
 // way is another way to serve a prompt with a candidate: it goes on from what Relay

@@ -84,3 +84,29 @@ func TestThoseThatComeCount(t *testing.T) {
 	require.Equal(t, time.Second, cost(0))
 	require.Equal(t, 4*time.Second, cost(3))
 }
+
+// While all that compute prompts for others are at one, a further one costs those that
+// come no more than the prompts that are computed where they are answered instead.
+func TestComputingForOthersCostsNoMoreThanInstead(t *testing.T) {
+	t.Parallel()
+	cost := func(beside ...steer.Place) time.Duration {
+		q := steer.Prompt{Tokens: 1000, Prefill: true}
+		var r steer.Round
+		for range 2 { // the second time nothing is left of the first
+			r.Reset()
+			r.Add(&q, &steer.Place{Name: "p", BlockSize: 10, Trust: kvcache.Exact, Prefilling: 2})
+			for i := range beside {
+				r.Beside(&beside[i])
+			}
+			r.Predict(startUp{})
+		}
+		return r.Candidates[0].Externality
+	}
+	require.Equal(t, 8*time.Second, cost(), "2 w², as everywhere")
+	require.Equal(t, 8*time.Second, cost(steer.Place{Prefilling: 3}))
+	require.Equal(t, 2*time.Second, cost(steer.Place{Prefilling: 1}))
+	require.Zero(t, cost(steer.Place{}), "who is idle could do it")
+	require.Equal(t, 500*time.Millisecond, cost(steer.Place{Decoding: 5}), "those that are answered there")
+	require.Equal(t, 4500*time.Millisecond, cost(steer.Place{Decoding: 5, Coming: 3, Wanting: 1}))
+	require.Equal(t, 500*time.Millisecond, cost(steer.Place{Decoding: 9}, steer.Place{Decoding: 5, Prefilling: 1}, steer.Place{Decoding: 5}))
+}

@@ -145,6 +145,7 @@ type Round struct {
 	whole    []Features
 	// computes: the candidates are asked to compute a prompt that another answers.
 	computes bool
+	beside   []beside
 	before   []before
 	ahead    []Features
 	behind   []int // of the plan, in order, those that miss a target
@@ -156,6 +157,7 @@ func (r *Round) Reset() {
 	clear(r.Features)
 	r.Peers, r.Rush, r.own = 0, false, r.own[:0]
 	r.Waiting, r.Relay, r.ways, r.fetching, r.computes = 0, nil, r.ways[:0], r.fetching[:0], false
+	r.beside = r.beside[:0]
 	r.Candidates, r.Features = r.Candidates[:0], r.Features[:0]
 	r.Predictions, r.Indexed, r.home = r.Predictions[:0], r.Indexed[:0], r.home[:0]
 	r.Sure = r.Sure[:0]
@@ -266,14 +268,14 @@ func (r *Round) Predict(p Predictor) {
 	}
 	r.addWays()
 	r.predict(p, r.Features)
-	fewest, quickest := r.fewest(), r.quickest()
+	fewest, quickest, most := r.fewest(), r.quickest(), r.instead(&o)
 	// Those that wait in a line don't meet the answers that are under way now, and who
 	// only computes a prompt does not answer.
 	answers := !o.NoAnswer && fewest <= 0 && !r.computes
 	fill := func(i int, c *policy.Candidate, expected *Prediction) {
 		late := r.before[i].late
 		c.PredictedTTFT = plus(expected.TTFT, late)
-		c.Externality = times(expected.Externality, o.others(c.Running, r.before[i].wanting, fewest))
+		c.Externality = times(expected.Externality, min(o.others(c.Running, r.before[i].wanting, fewest), most))
 		if answers {
 			c.Externality = plus(c.Externality, times(max(expected.answer()-quickest, 0), perAnswer))
 		}

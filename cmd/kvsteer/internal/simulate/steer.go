@@ -32,6 +32,7 @@ type Steer struct {
 	relay  steer.Relay
 	at     int   // the candidate that was chosen last
 	places []int // of the candidates, among the workers of the state
+	known  []steer.Place
 	firsts []int // and of those of before, in the fleet
 
 	in       []kvsteer.Features
@@ -121,14 +122,15 @@ func (r *Steer) evaluate(s *State) {
 	r.round.Objective, r.round.Waiting = r.Objective, s.Queued
 	r.shares(s, &r.round)
 	q := steer.Prompt{Model: SimulatedModel, API: "chat", Tokens: s.Call.Prompt, Attempt: s.Attempt, Draw: r.draw(s)}
-	r.relays(s, &q)
-	r.places = r.places[:0]
+	r.places, r.known = r.places[:0], r.known[:0]
 	for i := range s.Workers {
 		if s.Workers[i].answers() {
-			r.places = append(r.places, i)
-			p := r.place(s, &s.Workers[i])
-			r.round.Add(&q, &p)
+			r.places, r.known = append(r.places, i), append(r.known, r.place(s, &s.Workers[i]))
 		}
+	}
+	r.relays(s, &q)
+	for i := range r.known {
+		r.round.Add(&q, &r.known[i])
 	}
 	r.round.Predict((*asks)(r))
 	if r.Truth {
@@ -179,6 +181,9 @@ func (r *Steer) relays(s *State, q *steer.Prompt) {
 			p := r.place(s, v)
 			r.before.Add(&leg, &p)
 		}
+	}
+	for i := range r.known {
+		r.before.Beside(&r.known[i])
 	}
 	r.before.Predict((*asks)(r))
 	r.before.Choose(&leg, r.Policy)
