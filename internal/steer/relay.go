@@ -124,7 +124,8 @@ func (r *Round) addWays() {
 // prediction into what stands for the i-th candidate.
 func (r *Round) takeWays(fill func(i int, c *policy.Candidate, expected *Prediction)) {
 	n := len(r.Candidates)
-	r.fetching = append(r.fetching[:0], make([]time.Duration, n)...)
+	r.fetching = slices.Grow(r.fetching[:0], n)[:n]
+	clear(r.fetching)
 	for k, w := range r.ways {
 		c := &r.Candidates[w.of]
 		other, by := *c, r.Relay.By
