@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"maps"
 	"slices"
 	"sync"
 )
@@ -15,6 +16,7 @@ type Outputs struct {
 
 	mu    sync.Mutex
 	pairs map[outputsOf]*lengths
+	gone  int // pairs that were forgotten since the map was made
 }
 
 type outputsOf struct{ tenant, model string }
@@ -110,6 +112,13 @@ func (o *Outputs) of(p outputsOf) *lengths {
 			break
 		}
 		delete(o.pairs, k) // any: it is learned again
+		o.gone++
+	}
+	if o.gone >= maxPairs {
+		// A map grows though what is in it is only exchanged, by a third with a hundred times as many.
+		fresh := make(map[outputsOf]*lengths, maxPairs)
+		maps.Copy(fresh, o.pairs)
+		o.pairs, o.gone = fresh, 0
 	}
 	l = &lengths{}
 	o.pairs[p] = l
