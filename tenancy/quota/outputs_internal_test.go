@@ -21,7 +21,7 @@ func TestOutputsDontGrow(t *testing.T) {
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		return int(m.HeapAlloc) //nolint:gosec // megabytes
+		return int(m.HeapAlloc)
 	}
 	before := held(2 * maxPairs)
 	require.Less(t, held(40*maxPairs), before+400<<10)
