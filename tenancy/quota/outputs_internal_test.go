@@ -24,6 +24,6 @@ func TestOutputsDontGrow(t *testing.T) {
 		return int(m.HeapAlloc)
 	}
 	before := held(2 * maxPairs)
-	require.Less(t, held(40*maxPairs), before+400<<10)
+	require.Less(t, held(20*maxPairs), before+256<<10)
 	require.Len(t, o.pairs, maxPairs)
 }
