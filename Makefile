@@ -78,6 +78,11 @@ chaos: ## Everything fails in every order, in SEEDS worlds from SEED on (15 to 3
 chaos-planted: ## Show that the fault suite finds each of the bugs of internal/planted (5 to 20 minutes on 2 cores)
 	GOGC=400 $(GO) test -tags planted ./internal/chaos -run '^TestPlanted$$' -v -timeout 120m
 
+.PHONY: canary-planted
+canary-planted: ## Show that the canary tests find prompts, keys and passwords that come out (1 to 3 minutes on 2 cores)
+	@set -e; for m in . integrations/extproc integrations/caddy integrations/otel tenancy/redis; do \
+	  (cd $$m && $(GO) test -tags planted . -run '^TestCanaryFindsLeaks$$' -v -timeout 60m); done
+
 .PHONY: test-386
 test-386: ## Test the root module on 32 bits (runs where the kernel can, such as linux/amd64)
 	GOARCH=386 $(GO) test -timeout 30m ./...

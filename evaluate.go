@@ -347,6 +347,9 @@ func (r *Router) decide(s *Selection, ev *evaluation, number int, began time.Tim
 	q.Attempt = number
 	d.Request = q.Policy()
 	d.Request.Header = only(s.header, r.opts.hooks.headers)
+	if planted.HeaderInDecision {
+		d.Request.Header = s.header
+	}
 	if r.opts.hooks.features {
 		d.Features = ev.asks.features(len(ev.Candidates))
 	}

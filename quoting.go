@@ -7,6 +7,7 @@ import (
 	"net/textproto"
 	"strings"
 
+	"github.com/kvsteer/kvsteer/internal/planted"
 	"github.com/kvsteer/kvsteer/providers"
 )
 
@@ -53,8 +54,8 @@ var complaints = []string{ //nolint:gochecknoglobals // a constant
 
 // unquoted is err as logs and records may have it.
 func unquoted(err error) error {
-	if err == nil {
-		return nil
+	if err == nil || planted.QuotationKept {
+		return err
 	}
 	var own *Error
 	var theirs *providers.Error // which has seen to it

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
+	"github.com/kvsteer/kvsteer/internal/planted"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 	"github.com/kvsteer/kvsteer/policy"
 	"github.com/kvsteer/kvsteer/tenancy"
@@ -164,6 +165,9 @@ func (o *options) parse(req *Request) (parsed, error) {
 	}
 	if err == nil && p.model != "" {
 		err = p.rename()
+	}
+	if err != nil && planted.PromptInRefusal {
+		return p, badRequest(nil, "the body is not a JSON object: %v in %s", err, p.body)
 	}
 	if err != nil {
 		return p, badRequest(nil, "the body is not a JSON object: %v", err) // a position, never text

@@ -3,6 +3,7 @@ package kvsteer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -236,6 +237,9 @@ func (t *Transport) attempt(req *http.Request, sel *Selection) (*http.Response, 
 	target := sel.Target()
 	resp, err := target.through(t.base).RoundTrip(out)
 	if err != nil {
+		if planted.KeyInError {
+			err = fmt.Errorf("%w for %s", err, out.Header.Get("Authorization"))
+		}
 		err = because(ctx, err)
 		cancel(nil)
 		blame(req, member, err)

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/internal/planted"
 )
 
 // trail is what became of one request, for placeholders and the access log.
@@ -168,6 +169,9 @@ func (t *trail) fields() (fields []zap.Field) {
 		if o.Usage.CachedKnown {
 			fields = append(fields, zap.Int("reported_cached_tokens", o.Usage.CacheRead))
 		}
+	}
+	if planted.KeyInAccessLog {
+		fields = append(fields, zap.String("from", t.in.Get("Authorization")))
 	}
 	if t.err != nil {
 		fields = append(fields, zap.String("error", t.err.Error()))

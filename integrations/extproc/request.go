@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/kvsteer/kvsteer"
+	"github.com/kvsteer/kvsteer/internal/planted"
 	"github.com/kvsteer/kvsteer/kvcache/prompt"
 )
 
@@ -91,6 +92,9 @@ func (x *exchange) requestChunk(b *extprocv3.HttpBody) error {
 			return x.send(requestBodyReply(&extprocv3.CommonResponse{}))
 		}
 		if len(b.GetBody()) > 0 {
+			if planted.PromptToEnvoy {
+				return x.srv.malformed("the request's body goes on after its end: " + string(b.GetBody()))
+			}
 			return x.srv.malformed("the request's body goes on after its end")
 		}
 		return nil // the end, once more

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/internal/jsonscan"
+	"github.com/kvsteer/kvsteer/internal/planted"
 )
 
 // The events of a span.
@@ -102,6 +103,9 @@ func (c *call) outcome(o *kvsteer.Outcome) {
 		c.fail(typeAbandoned)
 	case o.Err != nil:
 		c.fail(c.endType(o))
+		if planted.PromptInSpan {
+			c.span.SetStatus(codes.Error, o.Err.Error())
+		}
 	}
 	if add := c.tracer.attributes; add != nil {
 		defer c.end() // whatever becomes of it

@@ -39,3 +39,16 @@ const (
 	LegEscapes         = false
 	PrefillAnswers     = false
 )
+
+// Leaks, for the canary tests.
+const (
+	KeyInError       = false
+	QuotationKept    = false
+	PromptInRefusal  = false
+	HeaderInDecision = false
+	PromptToEnvoy    = false
+	KeyInAccessLog   = false
+	PromptInSpan     = false
+	PasswordInLog    = false
+	StrangerInLog    = false
+)

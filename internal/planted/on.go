@@ -46,3 +46,16 @@ var (
 	LegEscapes         = is("LegEscapes")
 	PrefillAnswers     = is("PrefillAnswers")
 )
+
+// Leaks, for the canary tests.
+var (
+	KeyInError       = is("KeyInError")
+	QuotationKept    = is("QuotationKept")
+	PromptInRefusal  = is("PromptInRefusal")
+	HeaderInDecision = is("HeaderInDecision")
+	PromptToEnvoy    = is("PromptToEnvoy")
+	KeyInAccessLog   = is("KeyInAccessLog")
+	PromptInSpan     = is("PromptInSpan")
+	PasswordInLog    = is("PasswordInLog")
+	StrangerInLog    = is("StrangerInLog")
+)

@@ -12,6 +12,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/kvsteer/kvsteer/internal/planted"
 	"github.com/kvsteer/kvsteer/replica"
 	"github.com/kvsteer/kvsteer/replica/pb"
 )
@@ -230,6 +231,9 @@ func (r *receiver) message(got *goredis.Message) {
 		}
 	case err != nil:
 		e.counts.malformed.Add(1)
+		if planted.StrangerInLog {
+			err = fmt.Errorf("%w: %s", err, got.Payload)
+		}
 		if r.malformed.first() {
 			e.opts.Logger.Warn("a message of no replica is on the channel; who else writes to it?", "channel", e.opts.Channel, "error", err)
 		}

@@ -1,8 +1,13 @@
 package redis
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/kvsteer/kvsteer/internal/planted"
 )
 
 // atomicOnce is done once.
@@ -48,6 +53,9 @@ func (h *health) worked() bool {
 }
 
 func (l *Limiter) failed(err error) {
+	if c, ok := l.opts.Client.(*goredis.Client); ok && planted.PasswordInLog {
+		err = fmt.Errorf("%w, as %+v", err, *c.Options())
+	}
 	if l.health.failed(err) {
 		l.opts.Logger.Error("Redis can't be asked", "failure", l.opts.Failure.String(), "error", err)
 	}
