@@ -31,7 +31,7 @@ type config struct {
 // defaults are for a length.
 func defaults(length time.Duration, rate float64) config {
 	return config{
-		length: length, warm: length / 4, rate: rate, rest: min(10*time.Second, length/60), churn: min(5*time.Second, length/60),
+		length: length, warm: length / 4, rate: rate, rest: min(5*time.Second, length/60), churn: min(5*time.Second, length/60),
 		settle: 30 * time.Second, open: 1500, workers: 6, blocks: 2048, active: 300, tenants: 10, fill: true, growth: 0.05,
 		heal: 30 * time.Second, exact: 0.9,
 	}

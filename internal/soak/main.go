@@ -18,7 +18,7 @@ func program() int {
 	rate := flag.Float64("rate", 200, "requests a second")
 	most := flag.Duration("most", 0, "send no more after so long, on a machine that does not keep the rate (default never)")
 	warm := flag.Duration("warm", 0, "how much of it is warm-up (default a quarter)")
-	rest := flag.Duration("rest", 0, "time between two samples (default a sixtieth, at most 30s)")
+	rest := flag.Duration("rest", 0, "time between two samples (default a sixtieth, at most 5s)")
 	churn := flag.Duration("churn", 0, "time between two things that happen to workers (default a sixtieth, at most 5s)")
 	workers := flag.Int("workers", 0, "workers at a time (default 6)")
 	open := flag.Int("open", 0, "requests at a time: what comes on top waits, and the rate is not kept (default 1500)")
