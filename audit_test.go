@@ -11,6 +11,7 @@ import (
 	"github.com/kvsteer/kvsteer"
 	"github.com/kvsteer/kvsteer/fleet/fleettest"
 	"github.com/kvsteer/kvsteer/kvcache"
+	"github.com/kvsteer/kvsteer/kvcache/follow"
 )
 
 func TestDisagreementMakesSuspectAndAgreementRestores(t *testing.T) {
@@ -85,11 +86,14 @@ func TestDoubtsOutlastAGap(t *testing.T) {
 	r.observed.mu.Unlock()
 	gaps := r.router.Stats().Caches[0].Streams[0].Gaps
 	r.engines[0].Faults().LoseEvents(1)
-	require.Eventually(t, func() bool {
-		r.prompt(fleettest.Text(uint64(1000+r.observed.outcomeCount()), 400)) // nothing that could agree
-		s := r.router.Stats().Caches[0].Streams[0]
-		return s.Gaps > gaps && s.Trust == kvcache.Exact
-	}, wait, tick)
+	stream := func() follow.Stats { return r.router.Stats().Caches[0].Streams[0] }
+	for i := uint64(1000); stream().Gaps == gaps; i++ { // the next events show that some were lost
+		require.Less(t, i, uint64(1000+10_000))
+		n := r.observed.outcomeCount()
+		r.prompt(fleettest.Text(i, 400)) // nothing that could agree
+		r.observed.nextOutcome(t, n)
+	}
+	require.Eventually(t, func() bool { return stream().Trust == kvcache.Exact }, 4*wait, tick)
 	d, err := r.router.Explain(t.Context(), chatRequest(text, false))
 	require.NoError(t, err)
 	require.Equal(t, "suspect", d.Winner().TrustState)
