@@ -114,10 +114,13 @@ func (g *gateway) nudge(ctx context.Context, at place, exact bool) {
 	w.nudges++
 	s.nudged++
 	if w.nudges%3 == 0 {
-		// Whether events come when requests do the router sees by its own requests only.
-		c := w.newClient(2, 300+w.nudges)
-		c.gateway, c.stage, c.tenant, c.among = g, stageNever, "t0", s.served()
-		w.send(ctx, c)
+		// Whether events come when requests do the router sees by its own requests only, and on
+		// which rank they are it draws.
+		for i := range 2 * w.setup.ranks {
+			c := w.newClient(2, 300+w.nudges+1000*i)
+			c.gateway, c.stage, c.tenant, c.among = g, stageNever, "t0", s.served()
+			w.send(ctx, c)
+		}
 	}
 	text := "nudge " + fleettest.Text(uint64(w.nudges)<<32+uint64(s.index), 20)
 	body := fmt.Sprintf(`{"model":%q,"prompt":%q,"max_tokens":1}`, model, text)

@@ -17,6 +17,10 @@ import (
 type weather struct {
 	sites    []bool
 	provider bool
+	// lives are the workers that stood at the sites last, others how many stood there before
+	// them: each of them may have cost an attempt.
+	lives  []string
+	others []int
 	// fails: the limits could not be reached; limits: they were in force.
 	fails, limits bool
 	// closed: the gateway was.
@@ -30,11 +34,13 @@ func (g *gateway) weather() weather {
 	w := g.world
 	now := weather{
 		sites: make([]bool, len(w.sites)), provider: w.provides.Load()%8 <= 3,
+		lives: make([]string, len(w.sites)), others: make([]int, len(w.sites)),
 		closed: w.gateways[g.index] != g,
 		fails:  w.gate.mode.Load() == gateFails, limits: w.gate.mode.Load() == gateOpen,
 	}
 	for i, s := range w.sites {
 		now.sites[i] = s.ill || !g.routable(s)
+		now.lives[i] = s.engine.Name() + "@" + s.epoch
 	}
 	return now
 }
@@ -79,6 +85,10 @@ func (w *world) meet() {
 func (m *weather) add(now *weather) {
 	for i, wrong := range now.sites {
 		m.sites[i] = m.sites[i] || wrong
+		if now.lives[i] != m.lives[i] {
+			m.lives[i] = now.lives[i]
+			m.others[i]++
+		}
 	}
 	m.provider = m.provider || now.provider
 	m.fails = m.fails || now.fails
@@ -98,14 +108,14 @@ func (w *world) sicken(s Step) {
 	}
 }
 
-// well counts the workers that a request might have gone to all the time, and the places
-// where it could have failed.
+// well counts the workers that a request might have gone to all the time, and those at which
+// it could have failed.
 func (w *world) well(c *client) (well, bad int) {
 	for i, wrong := range c.met.sites {
 		switch {
 		case c.private && i == w.setup.shared:
 		case wrong:
-			bad++
+			bad += 1 + c.met.others[i]
 		case w.sites[i].computes(): // for others
 		default:
 			well++
@@ -159,7 +169,7 @@ func (w *world) excused(c *client) *Violation {
 		return nil
 	}
 	return violation(Available, "client %d (private %t, tenant %s) got status %d, %q, %v, which nothing explains: "+
-		"%d workers were well and %d places not while it waited: %.300s",
+		"%d workers were well and %d not while it waited: %.300s",
 		c.id, c.private, c.tenant, c.status, why, c.err, well, bad, c.text)
 }
 
