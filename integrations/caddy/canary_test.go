@@ -66,6 +66,12 @@ func TestCanary(t *testing.T) {
 		"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 0\r\n\r\nRAW", "HTTP/1.1 500 RAW\r\nX-Of: 1\r\n\r\nRAW",
 		"HTTP/1.1 200 RAW\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 200 OK\r\nRAW\r\n\r\n", "RAW\r\n\r\n", "",
 	} {
+		// Whoever failed is left alone for a while, and nothing would come to it.
+		how.Store(ok + "application/json\r\n\r\n{}")
+		require.Eventually(t, func() bool {
+			n++
+			return r.ask("hi").status == http.StatusOK
+		}, patience, moment)
 		how.Store(answer)
 		for _, body := range bodies {
 			req := r.request(t.Context(), http.MethodPost, chatPath, body,

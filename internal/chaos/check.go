@@ -125,11 +125,8 @@ func (w *world) always(ctx context.Context) *Violation {
 		}
 	}
 	for _, g := range w.gateways {
-		s := g.fleet.Snapshot()
-		for i := range w.listed {
-			if g.everListed(w.listed[i].Name) && s.Member(w.listed[i].Name) == nil {
-				return violation(Listed, "%s is not in the fleet any more, though no list was without it", w.listed[i].Name)
-			}
+		if v := g.keeps(); v != nil {
+			return v
 		}
 		if v := g.stale(ctx); v != nil {
 			return v
@@ -150,6 +147,27 @@ func (w *world) everyMember() (list []*fleet.Member) {
 		list = append(list, g.observer.everyMember()...)
 	}
 	return list
+}
+
+// keeps checks that whoever is listed, and was in the fleet, is there. It may just have been
+// told to the observer, and come to the Snapshot in a moment.
+func (g *gateway) keeps() *Violation {
+	for i := range g.world.listed {
+		name := g.world.listed[i].Name
+		if !g.everListed(name) {
+			continue
+		}
+		err := g.world.eventually(name, func() error {
+			if g.fleet.Snapshot().Member(name) == nil {
+				return errWaiting
+			}
+			return nil
+		})
+		if err != nil {
+			return violation(Listed, "%s is not in the fleet any more, though no list was without it", name)
+		}
+	}
+	return nil
 }
 
 // everListed reports whether the fleet has been seen to have a worker.
