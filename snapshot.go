@@ -96,10 +96,27 @@ func (r *Router) Export(w io.Writer) error {
 	return r.index.Export(w) //nolint:wrapcheck // it says what it was doing
 }
 
+// SnapshotWritable says what would keep [Router.SaveSnapshot] from making a file at path:
+// at the start, where somebody reads it.
+func SnapshotWritable(path string) error {
+	f, err := snapshotTemp(path)
+	if err == nil {
+		err = errors.Join(f.Close(), os.Remove(f.Name()))
+	}
+	if err != nil {
+		return fmt.Errorf("kvsteer: no snapshot can be saved there: %w", err)
+	}
+	return nil
+}
+
+func snapshotTemp(path string) (*os.File, error) {
+	return os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+}
+
 // SaveSnapshot exports to a file, which takes path's place when it is complete. Call it
 // before Close, and now and then for when there is none. One call at a time for a path.
 func (r *Router) SaveSnapshot(path string) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
+	f, err := snapshotTemp(path)
 	if err != nil {
 		return fmt.Errorf("kvsteer: save a snapshot: %w", err)
 	}

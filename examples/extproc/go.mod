@@ -6,6 +6,8 @@ require (
 	github.com/kvsteer/kvsteer v0.0.0
 	github.com/kvsteer/kvsteer/fleet/kubernetes v0.0.0
 	github.com/kvsteer/kvsteer/integrations/extproc v0.0.0
+	github.com/kvsteer/kvsteer/tenancy/redis v0.0.0
+	github.com/redis/go-redis/v9 v9.17.3
 	github.com/stretchr/testify v1.12.1
 	google.golang.org/grpc v1.84.0
 	k8s.io/client-go v0.35.4
@@ -15,6 +17,7 @@ require (
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/cncf/xds/go v0.0.0-20260202195803-dba9d589def2 // indirect
 	github.com/davecgh/go-spew v1.1.1 // indirect
+	github.com/dgryski/go-rendezvous v0.0.0-20200823014737-9f7001d12a5f // indirect
 	github.com/emicklei/go-restful/v3 v3.12.2 // indirect
 	github.com/envoyproxy/go-control-plane/envoy v1.39.0 // indirect
 	github.com/envoyproxy/protoc-gen-validate v1.3.3 // indirect
@@ -28,6 +31,7 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/josharian/intern v1.0.0 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
+	github.com/kvsteer/kvsteer/replica/pb v0.0.0 // indirect
 	github.com/mailru/easyjson v0.7.7 // indirect
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee // indirect
@@ -64,4 +68,6 @@ replace (
 	github.com/kvsteer/kvsteer => ../..
 	github.com/kvsteer/kvsteer/fleet/kubernetes => ../../fleet/kubernetes
 	github.com/kvsteer/kvsteer/integrations/extproc => ../../integrations/extproc
+	github.com/kvsteer/kvsteer/replica/pb => ../../replica/pb
+	github.com/kvsteer/kvsteer/tenancy/redis => ../../tenancy/redis
 )

@@ -40,6 +40,7 @@ import (
 type config struct {
 	listen, fleet, policy, record string
 	pool                          string
+	redis, redisName, snapshot    string
 	endpoints                     int
 	queue                         bool
 	notice, grace                 time.Duration
@@ -52,6 +53,11 @@ func main() {
 	flag.StringVar(&c.pool, "pool", "", "`NAMESPACE/NAME` of an InferencePool whose pods are the workers, in place of -fleet, in a cluster")
 	flag.StringVar(&c.policy, "policy", "", "`file` or directory of policies; it may change while we run")
 	flag.StringVar(&c.record, "record", "", "file to append the decision log to, which kvsteer replay reads")
+	flag.StringVar(&c.redis, "redis", "",
+		"`address` or URL of a Redis 7 or Valkey, by which replicas of this gateway know of each other's requests")
+	flag.StringVar(&c.redisName, "redis-name", "kvsteer",
+		"what the replicas call their gateway there; another gateway on that Redis needs another `name`")
+	flag.StringVar(&c.snapshot, "snapshot", "", "`file` to begin with what is known of caches, and to leave it in at the end")
 	flag.IntVar(&c.endpoints, "endpoints", 1, "how many endpoints to name: 1 for envoy.yaml, more for Envoys that try the next one")
 	flag.BoolVar(&c.queue, "queue", false, "hold requests while every worker is busy, and choose when one is free")
 	flag.DurationVar(&c.notice, "notice", time.Second, "how long readiness is denied before new requests are, for load balancers to notice")
@@ -73,6 +79,11 @@ func main() {
 
 func run(ctx context.Context, c config) (err error) {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	replicas, err := c.shared(logger)
+	if err != nil {
+		return err
+	}
+	defer closing(replicas, &err)
 	source, err := c.discoverer(rest.InClusterConfig)
 	if err != nil {
 		return err
@@ -117,11 +128,23 @@ func run(ctx context.Context, c config) (err error) {
 		defer closing(log, &err)
 		opts = append(opts, kvsteer.WithHooks(log))
 	}
+	if replicas.option != nil {
+		opts = append(opts, replicas.option)
+	}
+	if c.snapshot != "" {
+		if err = kvsteer.SnapshotWritable(c.snapshot); err != nil { // the end is late to find out
+			return fmt.Errorf("-snapshot: %w", err)
+		}
+		opts = append(opts, kvsteer.WithSnapshot(kvsteer.SnapshotFile(c.snapshot)))
+	}
 	router, err := kvsteer.New(opts...)
 	if err != nil {
 		return err
 	}
 	defer closing(router, &err)
+	if c.snapshot != "" {
+		defer func() { err = errors.Join(err, router.SaveSnapshot(c.snapshot)) }() // before it is closed
+	}
 	server := extproc.New(router, extproc.Options{
 		Endpoints: c.endpoints, Logger: logger,
 		Ready: func() bool { return workers.Snapshot().Routable() > 0 },

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
-	"strings"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -29,9 +27,9 @@ func newShared(c *sharedConfig, logger *slog.Logger) (*shared, error) {
 	if c.URL == "" {
 		return &shared{}, nil
 	}
-	o, err := redisOptions(c.URL)
+	o, err := redis.ParseAddress(c.URL)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("-redis: %w", err)
 	}
 	s := &shared{name: c.Name, client: goredis.NewClient(o)}
 	s.exchange, err = redis.NewExchange(s.client, redis.ExchangeOptions{Channel: c.Name + ":replicas", Logger: logger})
@@ -44,19 +42,6 @@ func newShared(c *sharedConfig, logger *slog.Logger) (*shared, error) {
 	}
 	s.options = []kvsteer.Option{kvsteer.WithReplicas(s.exchange, kvsteer.ReplicaOptions{Name: host})}
 	return s, nil
-}
-
-// redisOptions reads host:port, or a URL, which may hold a password: no error repeats it.
-func redisOptions(address string) (*goredis.Options, error) {
-	if !strings.Contains(address, "://") {
-		address = "redis://" + address
-	}
-	o, err := goredis.ParseURL(address)
-	if err != nil {
-		return nil, errors.New("-redis: it is neither host:port nor a URL that begins with redis://, rediss:// (over TLS) or unix://")
-	}
-	o.ContextTimeoutEnabled = true // or deadlines aren't kept
-	return o, nil
 }
 
 // Close closes the client: after the router, and after the limits.
@@ -85,11 +70,7 @@ func newSnapshot(path string) (snapshot, []kvsteer.Option, error) {
 	if path == "" {
 		return snapshot{}, nil, nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return snapshot{}, nil, fmt.Errorf("-snapshot: no file can be made there: %w", err)
-	}
-	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil { //nolint:gosec // which file is the operator's choice
+	if err := kvsteer.SnapshotWritable(path); err != nil {
 		return snapshot{}, nil, fmt.Errorf("-snapshot: %w", err)
 	}
 	return snapshot{path}, []kvsteer.Option{kvsteer.WithSnapshot(kvsteer.SnapshotFile(path))}, nil

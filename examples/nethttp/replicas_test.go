@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -21,25 +20,9 @@ import (
 
 	"github.com/kvsteer/kvsteer/fleet"
 	"github.com/kvsteer/kvsteer/fleet/fleettest"
+	"github.com/kvsteer/kvsteer/internal/redistest"
+	"github.com/kvsteer/kvsteer/tenancy/redis"
 )
-
-// startRedis is a real Redis on a socket of its own.
-func startRedis(t *testing.T) (address string) {
-	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	require.NoError(t, err, "this test needs a Redis of version 7 or newer: apt-get install redis-server (make test-deps does it)")
-	dir, err := os.MkdirTemp("", "kvsteer-redis") //nolint:usetesting // t.TempDir may be too long for a socket
-	require.NoError(t, err)
-	socket := filepath.Join(dir, "s")
-	cmd := exec.Command(path, "--port", "0", "--unixsocket", socket, "--dir", dir, "--save", "", "--daemonize", "no")
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		require.NoError(t, cmd.Process.Kill())
-		_ = cmd.Wait() // killed
-		require.NoError(t, os.RemoveAll(dir))
-	})
-	return "unix://" + socket
-}
 
 // process is a gateway that runs in this one.
 type process struct {
@@ -118,7 +101,7 @@ func TestReplicas(t *testing.T) {
 	c.Fleet.File = write("fleet.yaml", string(list))
 	c.Tenant.Keys = write("keys.yaml", fmt.Sprintf("keys:\n  - {id: a, tenant: acme, hash: \"sha256:%x\"}\n", sha256.Sum256([]byte("kv-secret"))))
 	c.Tenant.Limits = write("limits.yaml", "rules:\n- {name: acme, scope: tenant, requests: 1000000}\n")
-	c.Redis = sharedConfig{URL: startRedis(t), Name: "chat"}
+	c.Redis = sharedConfig{URL: redistest.Start(t), Name: "chat"}
 	c.Notice = 0
 	var both [2]*process // each with a file of its own
 	for i := range both {
@@ -171,7 +154,7 @@ func (p *process) ask(t *testing.T, text string) int {
 
 func keysIn(t *testing.T, url, pattern string) []string {
 	t.Helper()
-	o, err := redisOptions(url)
+	o, err := redis.ParseAddress(url)
 	require.NoError(t, err)
 	c := goredis.NewClient(o)
 	defer c.Close()
@@ -208,15 +191,6 @@ func TestWrongRedisAndSnapshot(t *testing.T) {
 		require.ErrorContains(t, err, "-redis: ", address)
 		require.NotContains(t, err.Error(), "hunter2")
 	}
-	for address, want := range map[string]string{
-		"redis:6379": "redis:6379", "redis://u:p@redis": "redis:6379", "rediss://redis:1": "redis:1", "unix:///run/redis": "/run/redis",
-	} {
-		o, err := redisOptions(address)
-		require.NoError(t, err, address)
-		require.Equal(t, want, o.Addr)
-		require.Equal(t, strings.HasPrefix(address, "rediss"), o.TLSConfig != nil)
-		require.True(t, o.ContextTimeoutEnabled)
-	}
 	_, _, err := newSnapshot(filepath.Join(t.TempDir(), "none", "caches"))
-	require.ErrorContains(t, err, "-snapshot: no file can be made there")
+	require.ErrorContains(t, err, "-snapshot: kvsteer: no snapshot can be saved there")
 }

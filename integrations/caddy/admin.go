@@ -8,7 +8,8 @@ import (
 	"github.com/caddyserver/caddy/v2"
 )
 
-// admin is the module admin.api.kvsteer: GET /kvsteer/status on Caddy's admin endpoint.
+// admin is the module admin.api.kvsteer: GET /kvsteer/status, and
+// /kvsteer/snapshot for replicas that start, on Caddy's admin endpoint.
 type admin struct{}
 
 // routerStatus is a router as /kvsteer/status shows it. There is more than one while the
@@ -23,7 +24,17 @@ type routerStatus struct {
 	InFlight int            `json:"in_flight"`
 	Waiting  int            `json:"waiting"`
 	Workers  []workerStatus `json:"workers"`
+	// Replicas is how the exchange with other replicas does; there only with redis.
+	Replicas *replicaStatus `json:"replicas,omitempty"`
 	// Problem is why the fleet is not what its file says.
+	Problem string `json:"problem,omitempty"`
+}
+
+type replicaStatus struct {
+	Up bool `json:"up"`
+	// Peers are the names of the replicas that were heard of lately.
+	Peers []string `json:"peers"`
+	// Problem is why it is not up.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -34,6 +45,8 @@ type workerStatus struct {
 	Models   []string `json:"models"`
 	// InFlight counts requests of all routers over this fleet.
 	InFlight int `json:"in_flight"`
+	// Elsewhere counts those of other replicas.
+	Elsewhere int `json:"elsewhere,omitempty"`
 	// Problem is why it is not routable.
 	Problem string `json:"problem,omitempty"`
 }
@@ -45,7 +58,10 @@ func (admin) CaddyModule() caddy.ModuleInfo {
 
 // Routes implements caddy.AdminRouter.
 func (admin) Routes() []caddy.AdminRoute {
-	return []caddy.AdminRoute{{Pattern: "/kvsteer/status", Handler: caddy.AdminHandlerFunc(serveStatus)}}
+	return []caddy.AdminRoute{
+		{Pattern: "/kvsteer/status", Handler: caddy.AdminHandlerFunc(serveStatus)},
+		{Pattern: "/kvsteer/snapshot", Handler: caddy.AdminHandlerFunc(serveSnapshot)},
+	}
 }
 
 func serveStatus(w http.ResponseWriter, r *http.Request) error {
@@ -74,6 +90,12 @@ func (at roomAt) status() routerStatus {
 	if err := f.Err(); err != nil {
 		s.Problem = err.Error()
 	}
+	if st := r.router.Stats().Replicas; st != nil {
+		s.Replicas = &replicaStatus{Up: st.Up, Peers: []string{}, Problem: st.Problem}
+		for i := range st.Peers {
+			s.Replicas.Peers = append(s.Replicas.Peers, st.Peers[i].Name)
+		}
+	}
 	for _, m := range f.Snapshot().Members() {
 		w := workerStatus{Name: m.Name(), URL: m.URL().Redacted(), Routable: m.Routable(), Models: []string{}}
 		for _, model := range m.Models() {
@@ -81,6 +103,7 @@ func (at roomAt) status() routerStatus {
 		}
 		for rank := range m.Ranks() {
 			w.InFlight += m.InFlight(rank).Requests
+			w.Elsewhere += m.Peers(rank).Requests
 		}
 		if err := m.Health().Err; err != nil {
 			w.Problem = err.Error()

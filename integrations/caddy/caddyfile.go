@@ -33,7 +33,8 @@ func registerDirective() {
 type option struct {
 	usage string // of its arguments
 	set   func(h *Handler, args []string) error
-	many  bool // may be given more than once
+	many  bool                     // may be given more than once
+	block func() map[string]option // what may stand in a block behind it
 }
 
 func caddyfileOptions() map[string]option {
@@ -50,12 +51,28 @@ func caddyfileOptions() map[string]option {
 			h.ReadyPath = append(h.ReadyPath, args...)
 			return atLeast(1, args)
 		}},
+		"redis":    {usage: "ADDRESS and perhaps a block", set: setRedis, block: redisOptions},
+		"snapshot": text("FILE", func(h *Handler) *string { return &h.Snapshot }),
+		"snapshot_from": {usage: "URL...", many: true, set: func(h *Handler, args []string) error {
+			h.SnapshotFrom = append(h.SnapshotFrom, args...)
+			return atLeast(1, args)
+		}},
 		"max_body":           {usage: "SIZE, such as 64MiB", set: setMaxBody},
 		"max_attempts":       number("COUNT", func(h *Handler) *int { return &h.MaxAttempts }),
 		"ready_timeout":      duration(func(h *Handler) *caddy.Duration { return &h.ReadyTimeout }),
 		"first_byte_timeout": duration(func(h *Handler) *caddy.Duration { return &h.FirstByteTimeout }),
 		"idle_timeout":       duration(func(h *Handler) *caddy.Duration { return &h.IdleTimeout }),
-		"queue":              {usage: "and perhaps a block", set: func(_ *Handler, args []string) error { return exactly(0, args) }},
+		"queue": {usage: "and perhaps a block", block: queueOptions, set: func(h *Handler, args []string) error {
+			h.Queue = &Queue{}
+			return exactly(0, args)
+		}},
+	}
+}
+
+func redisOptions() map[string]option {
+	return map[string]option{
+		"channel": text("CHANNEL", func(h *Handler) *string { return &h.Redis.Channel }),
+		"name":    text("NAME", func(h *Handler) *string { return &h.Redis.Name }),
 	}
 }
 
@@ -79,6 +96,12 @@ func queueOptions() map[string]option {
 //			max_waiting    <count>
 //			max_wait       <duration>
 //		}
+//		redis <address> {
+//			channel        <channel>
+//			name           <name>
+//		}
+//		snapshot           <file>
+//		snapshot_from      <url...>
 //		record             <file>
 //		tenant             <placeholder>
 //		qos                <placeholder>
@@ -119,17 +142,13 @@ func (h *Handler) block(d *caddyfile.Dispenser, of string, options map[string]op
 			return d.Errf("%s is given twice, first in line %d; keep one", name, before)
 		}
 		seen[name] = line
-		if name == "queue" {
-			h.Queue = &Queue{}
-		}
 		if err := o.set(h, d.RemainingArgs()); err != nil {
 			return d.Errf("%s: %w; it takes %s", name, err, o.usage)
 		}
-		if name == "queue" {
-			if err := h.block(d, "queue", queueOptions()); err != nil {
+		if o.block != nil {
+			if err := h.block(d, name, o.block()); err != nil {
 				return err
 			}
-			continue
 		}
 		// What lacks so far may yet come; everything else is known where it stands.
 		if err := h.check(); err != nil && (h.Fleet != "" || len(h.Workers) > 0) {
@@ -189,6 +208,14 @@ func setMaxBody(h *Handler, args []string) error {
 		return fmt.Errorf("%q is no size", args[0])
 	}
 	h.MaxBody = int64(n)
+	return nil
+}
+
+func setRedis(h *Handler, args []string) error {
+	if err := exactly(1, args); err != nil {
+		return err
+	}
+	h.Redis = &Redis{URL: args[0]}
 	return nil
 }
 

@@ -35,6 +35,14 @@ type Config struct {
 	Queue *Queue `json:"queue,omitempty"`
 	// Record is the file to append the decision log to. Empty: none.
 	Record string `json:"record,omitempty"`
+	// Redis, if set, lets this gateway and its replicas know of each other's requests.
+	Redis *Redis `json:"redis,omitempty"`
+	// Snapshot is the file in which a router leaves at the end what it knows of caches, and
+	// with which it begins. No two gateways may have the same. Empty: none.
+	Snapshot string `json:"snapshot,omitempty"`
+	// SnapshotFrom are addresses of replicas' snapshots, one of which a router begins with
+	// if there is any: see [kvsteer.SnapshotHandler]. They come before the file.
+	SnapshotFrom []string `json:"snapshot_from,omitempty"`
 	// MaxBody is the largest request body, in bytes: 0 = 32 MiB. In a Caddyfile it may
 	// have a unit, such as 64MiB.
 	MaxBody int64 `json:"max_body,omitempty"`
@@ -103,6 +111,16 @@ func (h *Handler) check() error {
 			return err
 		}
 	}
+	if h.Redis != nil {
+		if err := h.Redis.check(); err != nil {
+			return err
+		}
+	}
+	for _, address := range h.SnapshotFrom {
+		if err := checkPeer(address); err != nil {
+			return err
+		}
+	}
 	if h.Queue == nil {
 		return nil
 	}
@@ -147,6 +165,14 @@ func (c *Config) resolved(repl *caddy.Replacer) (Config, error) {
 		return abs
 	}
 	r.Fleet, r.Policy, r.Record = path("fleet", c.Fleet), path("policy", c.Policy), path("record", c.Record)
+	r.Snapshot = path("snapshot", c.Snapshot)
+	r.SnapshotFrom = slices.Clone(c.SnapshotFrom)
+	for i, address := range r.SnapshotFrom {
+		r.SnapshotFrom[i] = text("snapshot_from", address)
+	}
+	if c.Redis != nil {
+		r.Redis = &Redis{URL: text("redis: url", c.Redis.URL), Channel: text("redis: channel", c.Redis.Channel), Name: text("redis: name", c.Redis.Name)}
+	}
 	r.Models = maps.Clone(c.Models)
 	for name, dir := range c.Models {
 		r.Models[name] = path("model "+name, dir)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -39,6 +40,7 @@ type fleetRoom struct {
 	path      string // "" for workers of the configuration itself
 	fleet     *fleet.Fleet
 	predictor kvsteer.Predictor
+	exchange  *exchange // nil without one
 	logs      *sink
 	waited    atomic.Bool // for the first worker
 }
@@ -54,6 +56,11 @@ type routerRoom struct {
 	log    *record.Recorder // nil without one
 	logs   *sink
 	trails trails
+	peers  http.Transport // to ask peers for snapshots
+	// snapshots serves the router's snapshot.
+	snapshots http.Handler
+	// inForce: the configuration was, and ends.
+	inForce atomic.Bool
 	// closers end what chooses workers, lasting what answers need to their end, the
 	// last of each first.
 	closers, lasting []func() error
@@ -163,7 +170,10 @@ func (r *routerRoom) open(first slog.Handler) (err error) {
 			Hold: time.Duration(q.Hold), MaxWaiting: q.MaxWaiting, MaxWait: time.Duration(q.MaxWait),
 		}))
 	}
-	for _, part := range []func(*slog.Logger) ([]kvsteer.Option, error){r.openRecord, r.openRules, r.openModels} {
+	told, leave := r.fleet.exchange.join()
+	opts = append(opts, told...)
+	r.closers = append(r.closers, func() error { leave(); return nil }) // after the router's Close
+	for _, part := range []func(*slog.Logger) ([]kvsteer.Option, error){r.openRecord, r.openRules, r.openModels, r.openSnapshot} {
 		more, failed := part(logger)
 		if failed != nil {
 			return failed
@@ -173,7 +183,13 @@ func (r *routerRoom) open(first slog.Handler) (err error) {
 	if r.router, err = kvsteer.New(opts...); err != nil {
 		return err
 	}
+	r.peers.CloseIdleConnections() // none is asked again
 	r.closers = append(r.closers, r.router.Close)
+	r.snapshots = kvsteer.SnapshotHandler(r.router, func(http.ResponseWriter, *http.Request) bool { return true })
+	if r.config.Snapshot != "" {
+		heirs.add(r)
+		r.closers = append(r.closers, r.save)
+	}
 	return nil
 }
 
@@ -191,7 +207,7 @@ func (r *routerRoom) openRecord(logger *slog.Logger) ([]kvsteer.Option, error) {
 
 // enterFleet returns the room of a configuration's fleet, which the caller must leave.
 func enterFleet(c *Config, first slog.Handler) (*fleetRoom, error) {
-	key, err := json.Marshal(Config{Fleet: c.Fleet, Workers: c.Workers})
+	key, err := json.Marshal(Config{Fleet: c.Fleet, Workers: c.Workers, Redis: c.Redis})
 	if err != nil {
 		return nil, err
 	}
@@ -215,8 +231,11 @@ func openFleet(key string, c *Config, logs *sink) (*fleetRoom, error) {
 		source = &file.Discoverer{Path: c.Fleet}
 	}
 	var err error
-	if r.fleet, err = fleet.New(fleet.Options{Discoverer: source, Logger: logs.logger()}); err != nil {
+	if r.exchange, err = openExchange(c.Redis, logs.logger()); err != nil {
 		return nil, err
+	}
+	if r.fleet, err = fleet.New(fleet.Options{Discoverer: source, Logger: logs.logger()}); err != nil {
+		return nil, errors.Join(err, r.exchange.Close())
 	}
 	return r, nil
 }
@@ -227,7 +246,7 @@ func (r *fleetRoom) leave() error {
 }
 
 // Destruct implements caddy.Destructor.
-func (r *fleetRoom) Destruct() error { return r.fleet.Close() }
+func (r *fleetRoom) Destruct() error { return errors.Join(r.fleet.Close(), r.exchange.Close()) }
 
 // ready waits for the first worker, once: later configurations, and other handlers of
 // the first, know as much after no time. The error says what is wrong if none can serve.
