@@ -145,14 +145,15 @@ func (h *Handler) block(d *caddyfile.Dispenser, of string, options map[string]op
 		if err := o.set(h, d.RemainingArgs()); err != nil {
 			return d.Errf("%s: %w; it takes %s", name, err, o.usage)
 		}
-		if o.block != nil {
-			if err := h.block(d, name, o.block()); err != nil {
-				return err
-			}
-		}
 		// What lacks so far may yet come; everything else is known where it stands.
 		if err := h.check(); err != nil && (h.Fleet != "" || len(h.Workers) > 0) {
 			return d.WrapErr(err)
+		}
+		if o.block == nil {
+			continue
+		}
+		if err := h.block(d, name, o.block()); err != nil {
+			return err
 		}
 	}
 	return nil

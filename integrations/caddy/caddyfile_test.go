@@ -28,6 +28,13 @@ func TestCaddyfileAndJSONSayTheSame(t *testing.T) {
 			max_waiting 100
 			max_wait 20s
 		}
+		redis rediss://{env.REDIS_USER}@redis:6379 {
+			channel chat
+			name pod-1
+		}
+		snapshot caches
+		snapshot_from https://a/snapshot https://b/snapshot
+		snapshot_from https://{env.PEER}/snapshot
 		record decisions.jsonl
 		tenant {http.auth.user.id}
 		qos gold
@@ -52,6 +59,8 @@ func TestCaddyfileAndJSONSayTheSame(t *testing.T) {
 			Queue: &Queue{
 				Hold: caddy.Duration(10 * time.Millisecond), MaxWaiting: 100, MaxWait: caddy.Duration(20 * time.Second),
 			},
+			Redis:    &Redis{URL: "rediss://{env.REDIS_USER}@redis:6379", Channel: "chat", Name: "pod-1"},
+			Snapshot: "caches", SnapshotFrom: []string{"https://a/snapshot", "https://b/snapshot", "https://{env.PEER}/snapshot"},
 			Record: "decisions.jsonl", MaxBody: 64 << 20, MaxAttempts: 2,
 		},
 		Options: Options{
@@ -72,6 +81,8 @@ func TestCaddyfileAndJSONSayTheSame(t *testing.T) {
 		],
 		"policy": "policies", "models": {"qwen3": "/models/qwen3"},
 		"queue": {"hold": "10ms", "max_waiting": 100, "max_wait": "20s"},
+		"redis": {"url": "rediss://{env.REDIS_USER}@redis:6379", "channel": "chat", "name": "pod-1"},
+		"snapshot": "caches", "snapshot_from": ["https://a/snapshot", "https://b/snapshot", "https://{env.PEER}/snapshot"],
 		"record": "decisions.jsonl", "tenant": "{http.auth.user.id}", "qos": "gold", "pool": "{http.vars.pool}",
 		"ready_path": ["/ready", "/readyz"], "ready_timeout": "1s", "max_body": 67108864, "max_attempts": 2,
 		"first_byte_timeout": "5m", "idle_timeout": "1m"
@@ -135,6 +146,13 @@ func TestCaddyfileMistakes(t *testing.T) {
 		"no path":              {file + "ready_path healthz", `ready_path: "healthz" is no path; it must begin with a slash, at Testfile:3`},
 		"no paths":             {file + "ready_path", "ready_path: 0 arguments are given; it takes PATH..., at Testfile:3"},
 		"negative queue":       {file + "queue {\n max_wait -1s\n}", "queue: max_wait: -1s is negative; leave queue out for none to wait, at Testfile:4"},
+		"no address":           {file + "redis", "redis: 0 arguments are given; it takes ADDRESS and perhaps a block, at Testfile:3"},
+		"no Redis":             {file + "redis http://redis {\n name a\n}", "redis: url: redis: it is neither host:port nor a URL that begins with redis://, rediss:// (over TLS) or unix://, at Testfile:3"},
+		"unknown in redis":     {file + "redis a {\n chanel x\n}", `redis has no option "chanel"; did you mean "channel"?, at Testfile:4`},
+		"redis twice":          {file + "redis a\nredis b", "redis is given twice, first in line 3; keep one, at Testfile:4"},
+		"no peer":              {file + "snapshot_from peer:9090", "snapshot_from: it is no URL that begins with http:// or https://, at Testfile:3"},
+		"no peers":             {file + "snapshot_from", "snapshot_from: 0 arguments are given; it takes URL..., at Testfile:3"},
+		"no snapshot":          {file + `snapshot ""`, "snapshot: the value is empty; it takes FILE, at Testfile:3"},
 		"arguments of queue":   {file + "queue 5", "queue: 1 arguments are given; it takes "},
 	}
 	for name, c := range cases {
@@ -168,6 +186,7 @@ func TestJSONMistakes(t *testing.T) {
 	cases := map[string]struct{ text, want string }{
 		"unknown":             {`{"flet": "x"}`, `kvsteer has no option "flet"; did you mean "fleet"?`},
 		"unknown in queue":    {`{"queue": {"maxwaiting": 1}}`, `queue has no option "maxwaiting"; did you mean "max_waiting"?`},
+		"unknown in redis":    {`{"redis": {"adress": "x"}}`, `redis has no option "adress"; it has channel, name, url`},
 		"unknown in a worker": {`{"workers": [{"name": "a"}, {"ulr": "x"}]}`, `workers[1] has no option "ulr"; did you mean "url"?`},
 		"unknown in events":   {`{"workers": [{"events": [{"reply": "x"}]}]}`, `workers[0].events[0] has no option "reply"; did you mean "replay"?`},
 		"wrong kind":          {`{"max_attempts": "2"}`, "max_attempts of type int"},

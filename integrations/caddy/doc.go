@@ -1,6 +1,6 @@
 // Package kvsteercaddy makes a Caddy server choose, for each request to an LLM, the
 // worker that will answer it first. It is the Caddy module http.handlers.kvsteer, the
-// Caddyfile directive kvsteer, and the admin endpoint /kvsteer/status.
+// Caddyfile directive kvsteer, and the admin endpoints /kvsteer/status and /kvsteer/snapshot.
 //
 //	xcaddy build --with github.com/kvsteer/kvsteer/integrations/caddy
 //
@@ -29,7 +29,8 @@
 // configurations that follow each other: what is known of caches, loads and times
 // outlives a reload. If a router's configuration changes, a new one takes the new
 // requests, over the same fleet unless that changed as well, and the old one is closed
-// when the last of its requests has ended. The files that a configuration names (fleet,
+// when the last of its requests has ended. To the gateway's replicas the routers of a fleet
+// are one, and one with a snapshot hands that over to the one that replaces it. The files that a configuration names (fleet,
 // policies, models) are followed and need no reload.
 //
 // # Concurrency

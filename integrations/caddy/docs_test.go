@@ -37,6 +37,7 @@ func TestExample(t *testing.T) {
 func TestOptionsAreDocumented(t *testing.T) {
 	want := slices.Collect(maps.Keys(caddyfileOptions()))
 	want = slices.AppendSeq(want, maps.Keys(queueOptions()))
+	want = slices.AppendSeq(want, maps.Keys(redisOptions()))
 	for name, block := range map[string]string{
 		"../../docs/caddy.md": "(?s)\nkvsteer \\[<matcher>\\] \\{\n(.*?)\n\\}",
 		"caddyfile.go":        "(?s)//\tkvsteer \\[<matcher>\\] \\{\n(.*?)\n//\t\\}",

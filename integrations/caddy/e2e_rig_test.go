@@ -124,9 +124,13 @@ func (p *process) site(name string, speed float64) site {
 	return s
 }
 
-// caddyfile is the configuration, with more options for both sites.
+// caddyfile is the configuration, with more options for both sites, whose names are SITE in
+// them.
 func (p *process) caddyfile(options string) string {
-	return strings.NewReplacer("DIR", p.dir, "GRACE", p.grace, "FAST", p.fast.url, "SLOW", p.slow.url, "OPTIONS", options).Replace(`{
+	return strings.NewReplacer(
+		"MORE1", strings.NewReplacer("SITE", "fast", "DIR", p.dir).Replace(options), "MORE2", strings.NewReplacer("SITE", "slow", "DIR", p.dir).Replace(options),
+		"DIR", p.dir, "GRACE", p.grace, "FAST", p.fast.url, "SLOW", p.slow.url,
+	).Replace(`{
 	admin unix/DIR/admin
 	persist_config off
 	auto_https off
@@ -144,7 +148,7 @@ FAST {
 	kvsteer {
 		fleet DIR/fast.json
 		record DIR/fast.log
-		OPTIONS
+		MORE1
 	}
 }
 SLOW {
@@ -153,7 +157,7 @@ SLOW {
 	kvsteer {
 		fleet DIR/slow.json
 		record DIR/slow.log
-		OPTIONS
+		MORE2
 	}
 }
 `)

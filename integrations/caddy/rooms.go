@@ -59,7 +59,7 @@ type routerRoom struct {
 	peers  http.Transport // to ask peers for snapshots
 	// snapshots serves the router's snapshot.
 	snapshots http.Handler
-	// inForce: the configuration was, and ends.
+	// inForce: a configuration with it came into force, or handed its duty to save on.
 	inForce atomic.Bool
 	// closers end what chooses workers, lasting what answers need to their end, the
 	// last of each first.

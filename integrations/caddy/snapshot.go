@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"github.com/caddyserver/caddy/v2/modules/caddyevents"
 
 	"github.com/kvsteer/kvsteer"
 )
@@ -147,14 +147,26 @@ func (r *routerRoom) save() error {
 	}
 }
 
-// watch has the room know when its configuration, which came into force, ends.
-func (r *routerRoom) watch(ctx caddy.Context) {
-	if srv, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && srv != nil {
-		srv.RegisterOnStop(func(context.Context) error {
-			r.inForce.Store(true)
-			return nil
-		})
+// started is told that a configuration with the room has come into force.
+type started struct{ *routerRoom }
+
+// Handle implements caddyevents.Handler.
+func (s started) Handle(context.Context, caddy.Event) error {
+	s.inForce.Store(true)
+	return nil
+}
+
+// watch has the room know when the configuration comes into force, if it is to write a
+// snapshot then.
+func (r *routerRoom) watch(ctx caddy.Context) error {
+	if r.config.Snapshot == "" {
+		return nil
 	}
+	app, err := ctx.App("events")
+	if err != nil {
+		return named("snapshot", err)
+	}
+	return named("snapshot", app.(*caddyevents.App).On("started", started{r})) //nolint:forcetypeassert // it is Caddy's own
 }
 
 // serveSnapshot is for replicas that start. Who may have it is decided by whoever guards
