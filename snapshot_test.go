@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -390,4 +391,18 @@ func TestSaveSnapshot(t *testing.T) {
 	inside, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Len(t, inside, 2, "nothing is left behind")
+}
+
+// What would keep a snapshot from being saved at the end is known at the start, and nothing
+// is left of looking.
+func TestSnapshotWritable(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "caches")
+	require.NoError(t, kvsteer.SnapshotWritable(path))
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+	err = kvsteer.SnapshotWritable(filepath.Join(path, "caches"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.ErrorContains(t, err, "no snapshot can be saved there")
 }
