@@ -45,6 +45,12 @@ func (r *routerRoom) confirmed() int {
 	return s.Pairs - s.Provisional
 }
 
+// warm waits until a router knows what it was told: workers are found a moment later.
+func (r *rig) warm(room *routerRoom, from string) {
+	r.t.Helper()
+	require.Eventually(r.t, func() bool { return room.router.Stats().Index.Pairs > 0 }, patience, moment, from)
+}
+
 // What is known of caches goes from a router to the one that replaces it, into the file when
 // the last one ends, from there to the next process, and to peers that ask. Nobody else can
 // tell: the engine is gone.
@@ -79,7 +85,7 @@ func TestSnapshot(t *testing.T) {
 	r.reload(site + "2\n}")
 	second := r.latest()
 	require.NotSame(t, first, second)
-	require.Positive(t, second.router.Stats().Index.Pairs, "handed over")
+	r.warm(second, "handed over")
 	settle(t)
 	require.NoFileExists(t, file, "the second has it, and will write it")
 
@@ -92,7 +98,7 @@ func TestSnapshot(t *testing.T) {
 	t.Setenv("KVSTEER_PEER", peer.URL)
 	r.reload(site + "2\n}\nkvsteer /x {\n fleet DIR/peer.yaml\n ready_timeout -1s\n snapshot_from {env.KVSTEER_PEER}/?fleet=DIR/fleet.yaml\n}")
 	require.Equal(t, r.path("peer.yaml"), r.latest().config.Fleet)
-	require.Positive(t, r.latest().router.Stats().Index.Pairs, "from a peer")
+	r.warm(r.latest(), "from a peer")
 	for query, status := range map[string]int{"": http.StatusBadRequest, "?fleet=none": http.StatusNotFound} {
 		var api caddy.APIError
 		require.ErrorAs(t, serveSnapshot(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/kvsteer/snapshot"+query, http.NoBody)), &api)
@@ -107,7 +113,7 @@ func TestSnapshot(t *testing.T) {
 	require.Empty(t, left)
 
 	r.reload(site + "1\n}")
-	require.Positive(t, r.latest().router.Stats().Index.Pairs, "from the file")
+	r.warm(r.latest(), "from the file")
 	r.logged("took over a snapshot")
 }
 
