@@ -61,7 +61,7 @@ func (r *rig) knows(list string, requests int, peers ...string) {
 	var s routerStatus
 	require.Eventually(r.t, func() bool {
 		s = r.gateway(list)
-		return s.Replicas != nil && s.Replicas.Up && slices.Equal(s.Replicas.Peers, peers) && len(s.Workers) == 1 && s.Workers[0].Elsewhere == requests
+		return s.Replicas != nil && s.Replicas.Up && slices.Equal(s.Replicas.Peers, peers) && len(s.Workers) == 1 && s.Workers[0].Routable && s.Workers[0].Elsewhere == requests
 	}, beats, moment, "%s: %d of %v; %+v", list, requests, peers, &s)
 }
 
@@ -106,6 +106,7 @@ func TestReplicas(t *testing.T) {
 	r.load(plain)
 	require.Nil(t, r.gateway("fleet.yaml").Replicas)
 	settle(t)
+	r.ready()
 	require.Equal(t, http.StatusOK, r.ask("hi").status)
 }
 
@@ -115,6 +116,7 @@ func TestRedisIsAwayOrWrong(t *testing.T) {
 	r := newRig(t, fleettest.Config{})
 	t.Setenv("KVSTEER_REDIS", "unix://"+r.path("none"))
 	r.load("kvsteer {\n fleet DIR/fleet.yaml\n redis {env.KVSTEER_REDIS}\n}")
+	r.ready()
 	require.Equal(t, http.StatusOK, r.ask("hi").status)
 	require.Eventually(t, func() bool {
 		s := r.gateway("fleet.yaml").Replicas

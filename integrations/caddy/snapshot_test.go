@@ -45,6 +45,12 @@ func (r *routerRoom) confirmed() int {
 	return s.Pairs - s.Provisional
 }
 
+// ready waits until the router that serves has found a worker, and may send there.
+func (r *rig) ready() {
+	r.t.Helper()
+	require.Eventually(r.t, func() bool { return r.latest().fleet.fleet.Snapshot().Routable() > 0 }, patience, moment)
+}
+
 // warm waits until a router knows what it was told: workers are found a moment later.
 func (r *rig) warm(room *routerRoom, from string) {
 	r.t.Helper()
@@ -66,6 +72,7 @@ func TestSnapshot(t *testing.T) {
 	const site = "kvsteer {\n fleet DIR/fleet.yaml\n ready_timeout -1s\n snapshot DIR/caches\n max_attempts "
 	r.load(site + "1\n}")
 	r.logged("a snapshot can't be used") // there is none yet
+	r.ready()
 	require.Equal(t, http.StatusOK, r.ask(strings.Repeat("What is a replica? ", 50)).status)
 	first := r.latest()
 	require.Eventually(t, func() bool { return first.confirmed() > 0 }, patience, moment)
