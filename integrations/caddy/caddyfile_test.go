@@ -186,7 +186,7 @@ func TestJSONMistakes(t *testing.T) {
 	cases := map[string]struct{ text, want string }{
 		"unknown":             {`{"flet": "x"}`, `kvsteer has no option "flet"; did you mean "fleet"?`},
 		"unknown in queue":    {`{"queue": {"maxwaiting": 1}}`, `queue has no option "maxwaiting"; did you mean "max_waiting"?`},
-		"unknown in redis":    {`{"redis": {"adress": "x"}}`, `redis has no option "adress"; it has channel, name, url`},
+		"unknown in redis":    {`{"redis": {"chanel": "x"}}`, `redis has no option "chanel"; did you mean "channel"?`},
 		"unknown in a worker": {`{"workers": [{"name": "a"}, {"ulr": "x"}]}`, `workers[1] has no option "ulr"; did you mean "url"?`},
 		"unknown in events":   {`{"workers": [{"events": [{"reply": "x"}]}]}`, `workers[0].events[0] has no option "reply"; did you mean "replay"?`},
 		"wrong kind":          {`{"max_attempts": "2"}`, "max_attempts of type int"},

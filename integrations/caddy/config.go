@@ -171,7 +171,8 @@ func (c *Config) resolved(repl *caddy.Replacer) (Config, error) {
 		r.SnapshotFrom[i] = text("snapshot_from", address)
 	}
 	if c.Redis != nil {
-		r.Redis = &Redis{URL: text("redis: url", c.Redis.URL), Channel: text("redis: channel", c.Redis.Channel), Name: text("redis: name", c.Redis.Name)}
+		at := c.Redis
+		r.Redis = &Redis{URL: text("redis: url", at.URL), Channel: text("redis: channel", at.Channel), Name: text("redis: name", at.Name)}
 	}
 	r.Models = maps.Clone(c.Models)
 	for name, dir := range c.Models {

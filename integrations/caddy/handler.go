@@ -86,7 +86,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.quiet = h.room.hear(ctx.Slogger().Handler())
 	h.users.last = h.leave
 	h.users.failed = func(err error) { h.logger.Error("the old router did not close well", zap.Error(err)) }
-	if err = h.room.watch(ctx); err != nil {
+	if err := h.room.watch(ctx); err != nil {
 		return err
 	}
 	if err = h.room.fleet.ready(ctx, time.Duration(h.ReadyTimeout)); err != nil {
