@@ -86,8 +86,8 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	h.quiet = h.room.hear(ctx.Slogger().Handler())
 	h.users.last = h.leave
 	h.users.failed = func(err error) { h.logger.Error("the old router did not close well", zap.Error(err)) }
-	if err := h.room.watch(ctx); err != nil {
-		return err
+	if unwatched := h.room.watch(ctx); unwatched != nil {
+		return unwatched
 	}
 	if err = h.room.fleet.ready(ctx, time.Duration(h.ReadyTimeout)); err != nil {
 		h.logger.Warn("no worker can take requests yet; until one can, they are answered with 503", zap.Error(err))

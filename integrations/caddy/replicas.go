@@ -67,8 +67,8 @@ type exchange struct {
 	failed     error              // how the last message fared
 
 	mu    sync.Mutex
-	seats []*seat // that are left, the oldest first
-	own   map[uint64]bool
+	seats []*seat  // that are left, the oldest first
+	own   []uint64 // the latest epochs, of which something may still come back
 }
 
 // openExchange does not wait for Redis.
@@ -97,7 +97,7 @@ func newExchange(over replica.Exchange, name string) *exchange {
 	if name == "" {
 		name, _ = os.Hostname() // of a pod its name; without one, the start of the epoch
 	}
-	return &exchange{over: over, name: name, turn: make(chan struct{}, 1), own: map[uint64]bool{}}
+	return &exchange{over: over, name: name, turn: make(chan struct{}, 1)}
 }
 
 // Close closes the client, after all routers. Nil has none.
@@ -136,19 +136,26 @@ func (x *exchange) speaks(s *seat) bool {
 	return len(x.seats) > 0 && x.seats[len(x.seats)-1] == s
 }
 
+// latest keeps what is left of a list that grows with each configuration: Redis may be away
+// for long, and whoever was not told of an end drops that epoch after four beats.
+func latest[T any](list []T) []T {
+	const most = 64
+	return slices.Delete(list, 0, max(0, len(list)-most))
+}
+
 // renew draws an epoch: the others answer one that they have not heard of with all they have.
 func (x *exchange) renew() {
 	x.end()
 	x.epoch, x.seq = rand.Uint64()|1, 0 //nolint:gosec // tells routers apart, guards nothing; never 0
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.own[x.epoch] = true
+	x.own = latest(append(x.own, x.epoch))
 }
 
 // end has the others be told that the epoch is over.
 func (x *exchange) end() {
 	if x.epoch != 0 {
-		x.byes = append(x.byes, &replica.Message{Version: replica.Version, Router: x.name, Epoch: x.epoch, Seq: x.seq + 1, Bye: true})
+		x.byes = latest(append(x.byes, &replica.Message{Version: replica.Version, Router: x.name, Epoch: x.epoch, Seq: x.seq + 1, Bye: true}))
 	}
 	x.epoch = 0
 }
@@ -176,7 +183,7 @@ func (x *exchange) say(ctx context.Context, m *replica.Message) error {
 func (x *exchange) isOwn(m *replica.Message) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.own[m.Epoch]
+	return slices.Contains(x.own, m.Epoch)
 }
 
 // seat is the exchange as one of the routers has it.

@@ -27,7 +27,8 @@ func Start(tb testing.TB) (address string) {
 		tb.Fatal(err)
 	}
 	socket := filepath.Join(dir, "s")
-	cmd := exec.Command(path, "--port", "0", "--unixsocket", socket, "--dir", dir, "--save", "", "--daemonize", "no") //nolint:gosec,noctx // ends below
+	//nolint:gosec,noctx // it ends below
+	cmd := exec.Command(path, "--port", "0", "--unixsocket", socket, "--dir", dir, "--save", "", "--daemonize", "no")
 	if err := cmd.Start(); err != nil {
 		tb.Fatal(err)
 	}
@@ -38,8 +39,9 @@ func Start(tb testing.TB) (address string) {
 			tb.Error(err)
 		}
 	})
-	const pause = 5 * time.Millisecond
-	for end := time.Now().Add(patience); ; time.Sleep(pause) {
+	looks := time.NewTicker(5 * time.Millisecond)
+	defer looks.Stop()
+	for end := time.Now().Add(patience); ; <-looks.C {
 		conn, err := net.Dial("unix", socket) //nolint:noctx // a socket of this machine
 		switch {
 		case err == nil:

@@ -57,8 +57,8 @@ type Transport struct {
 	// closed. Who dials it meanwhile is given what was taken out since the engine
 	// started, if that was within a minute and is no more than 8 MiB a rank: so a
 	// restarted engine can pass from one follower to the next and stay exact,
-	// though its first event came to the former. They are held packed, in a sixth of
-	// that or less. 0 means not at all; otherwise call Close at the end.
+	// though its first event came to the former. They are held packed, in about
+	// an eighth of that. 0 means not at all; otherwise call Close at the end.
 	Linger time.Duration
 	// MaxReply bounds, in bytes, one answer, and the events of one rank that
 	// wait to be received. What is beyond is lost, which the numbers show. 0

@@ -27,7 +27,7 @@ var packers = sync.Pool{New: func() any {
 }}
 
 // young are an engine's first events, from number 0 on and without a gap. They are kept
-// packed, in a tenth of what they came in or less: events spell out each token of each block
+// packed, in about an eighth of what they came in: events spell out each token of each block
 // as an object of its own, and hardly any of them are ever asked for again.
 type young struct {
 	began  time.Time
