@@ -181,8 +181,11 @@ func TestAuditNamesTheFault(t *testing.T) {
 			c.unset(r.engines[0].Faults())
 			if c.restart {
 				before := r.fleet.Snapshot().Members()[0].ID()
-				require.NoError(t, r.engines[0].Restart())
-				// The fleet has seen that it is another process, and that it is up.
+				// The fleet has to see that it is another process. One that is back before anybody looked,
+				// and whose counters were never seen above 0, could be the same.
+				require.NoError(t, r.engines[0].Kill())
+				require.Eventually(t, func() bool { return r.fleet.Snapshot().Routable() == 0 }, wait, time.Millisecond)
+				require.Eventually(t, func() bool { return r.engines[0].Revive() == nil }, wait, tick)
 				require.Eventually(t, func() bool {
 					all := r.fleet.Snapshot()
 					return len(all.Members()) == 1 && all.Members()[0].ID() != before && all.Routable() == 1
