@@ -1,6 +1,23 @@
 package kvsteer
 
-import "github.com/kvsteer/kvsteer/internal/steer"
+import (
+	"time"
+
+	"github.com/kvsteer/kvsteer/fleet"
+	"github.com/kvsteer/kvsteer/internal/steer"
+)
+
+// learn tells the predictor how long the prompt booked as b took, whose worker was chosen
+// by f.
+func (r *Router) learn(b booking, f *Features, took time.Duration) {
+	if of, ok := b.(*fleet.Booking); ok && (*steer.Features)(f).Surprised(of.Unheard(steer.Rushed)) {
+		if c, crowd := r.predictor.(CrowdObserver); crowd {
+			c.ObserveCrowded(f, took)
+		}
+		return
+	}
+	r.predictor.Observe(f, took)
+}
 
 // observeDecode tells the predictor how an answer went on after its first token.
 // Only answers whose end we saw count.

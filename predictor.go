@@ -74,7 +74,8 @@ type Predictor interface {
 	// Predict fills out[i] for in[i]; the slices have equal length.
 	Predict(in []Features, out []Prediction)
 	// Observe takes in a measured time to first token. The router calls it only
-	// for requests whose first token came on the first attempt.
+	// for requests whose first token came on the first attempt, but for those of which
+	// [CrowdObserver] is told.
 	Observe(f *Features, ttft time.Duration)
 }
 
@@ -86,6 +87,16 @@ type DecodeObserver interface {
 	// router calls it for answers that came to their end after a first token and
 	// whose length the engine reported.
 	ObserveDecode(f *Features, itl time.Duration, outputTokens int)
+}
+
+// CrowdObserver may be implemented by a [Predictor] of a router that has others beside it
+// ([WithReplicas]). It is safe for concurrent use.
+type CrowdObserver interface {
+	// ObserveCrowded takes in the time to first token of a request that met others of
+	// routers which chose the same worker at the same moment, so that f could not count
+	// them. They may have been computed before it: the time tells of what happens, but not
+	// how long the work in f takes. Observe is not told of it.
+	ObserveCrowded(f *Features, ttft time.Duration)
 }
 
 // PredictorOptions are the settings of [NewPredictor]. The zero value works.
@@ -122,7 +133,7 @@ const (
 
 // NewPredictor returns the default Predictor. docs/routing.md describes its model.
 // It keeps one for each (Model, Class), which starts from the prior of the
-// options, and a factor for every worker. It is also a [DecodeObserver] and
+// options, and a factor for every worker. It is also a [DecodeObserver], a [CrowdObserver] and
 // an [encoding.BinaryMarshaler] and [encoding.BinaryUnmarshaler], so that what
 // was learned outlives a restart.
 //

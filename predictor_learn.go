@@ -170,9 +170,13 @@ func (p *learner) predict(s *snapshot, f *Features, bias float64, out *Predictio
 
 // Observe implements [Predictor].
 func (p *learner) Observe(f *Features, ttft time.Duration) {
-	if ttft <= 0 {
-		return
+	if ttft > 0 {
+		p.observe(f, ttft, true)
 	}
+}
+
+// observe takes in a time; alone says that it is that of the work in f.
+func (p *learner) observe(f *Features, ttft time.Duration, alone bool) {
 	now := p.clock.Add(1)
 	g := p.group(groupKey{f.Model, f.Class})
 	g.heard.Store(now)
@@ -185,7 +189,9 @@ func (p *learner) Observe(f *Features, ttft time.Duration) {
 	mean, _, _ := s.curve.At(total)
 	typical := y / g.bias(f.Worker)
 	g.calibration.Observe(&s.curve, total, typical)
-	g.ttft.UpdateTTFT(&load, typical, total)
+	if alone {
+		g.ttft.UpdateTTFT(&load, typical, total)
+	}
 	p.learnBias(g, f.Worker, y/mean, now)
 
 	next := *s
@@ -193,6 +199,15 @@ func (p *learner) Observe(f *Features, ttft time.Duration) {
 	next.curve.Fill(g.calibration)
 	next.updates = g.ttft.Updates()
 	g.current.Store(&next)
+}
+
+// ObserveCrowded implements [CrowdObserver]: what others do is no matter of the load, but
+// of how far predictions are to be trusted. A worker's bias is against the mean of all
+// that happens, so it learns as from any other, or its plain times would look short.
+func (p *learner) ObserveCrowded(f *Features, ttft time.Duration) {
+	if ttft > 0 {
+		p.observe(f, ttft, false)
+	}
 }
 
 // ObserveDecode implements [DecodeObserver].

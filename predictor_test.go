@@ -128,3 +128,26 @@ func ExampleNewPredictor() {
 	fmt.Println(out[0].TTFT.Round(time.Millisecond), out[1].TTFT.Round(time.Millisecond))
 	// Output: 1.62s 40ms
 }
+
+// What met a crowd widens the quantiles, and is no observation of what work takes.
+func TestCrowdsWidenTheQuantiles(t *testing.T) {
+	t.Parallel()
+	f := kvsteer.Features{Model: "m", Class: "c", Worker: "w", Uncached: 4000}
+	p := kvsteer.NewPredictor(kvsteer.PredictorOptions{})
+	for range 100 {
+		p.Observe(&f, time.Second)
+	}
+	before := predict(p, f)
+	crowd, ok := p.(kvsteer.CrowdObserver)
+	require.True(t, ok)
+	const more = 300
+	for range more {
+		crowd.ObserveCrowded(&f, 3*time.Second)
+		p.Observe(&f, time.Second)
+	}
+	after := predict(p, f)
+	require.Greater(t, after.P90.Seconds(), 2*before.P90.Seconds())
+	require.Equal(t, before.Observations+more, after.Observations)
+	crowd.ObserveCrowded(&f, 0) // no time
+	require.Equal(t, after, predict(p, f))
+}

@@ -223,7 +223,7 @@ func (s *Selection) handOver(params []byte, reported Usage) (done leg, ok bool, 
 	l.booking.End()
 	s.router.keep(s, &l.leg)
 	if s.attempt.number == 1 {
-		s.router.predictor.Observe(&l.features, max(now.Sub(l.began), 1))
+		s.router.learn(l.booking, &l.features, max(now.Sub(l.began), 1))
 	}
 	s.attempt.began = now
 	return l.leg, true, nil

@@ -261,7 +261,7 @@ func (s *Selection) FirstToken() {
 	s.router.keep(s, &s.attempt.leg)
 	s.forget()
 	if a := &s.attempt; a.number == 1 && a.offer == nil && !a.otherwise && !a.moved && (a.relay == nil || a.relay.handed) {
-		s.router.predictor.Observe(&a.features, steer.Fetched(now.Sub(a.began), a.fetching))
+		s.router.learn(a.booking, &a.features, steer.Fetched(now.Sub(a.began), a.fetching))
 	}
 }
 

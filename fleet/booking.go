@@ -74,8 +74,13 @@ type ranked struct {
 	coming          atomic.Int64
 	contextTokens   atomic.Int64
 	picks           atomic.Uint64
-	// peers is what other routers said that they have here; nil: nothing.
+	// peers is what other routers said that they have here; nil: nothing. It is written
+	// under mu.
 	peers atomic.Pointer[InFlight]
+	// heard is when they said that they have more, latest when a prompt was last done, in
+	// Unix nanoseconds; guarded by mu.
+	heard  heard
+	latest int64
 
 	// Ranks are written by different cores all the time: keep each on cache lines
 	// of its own.
@@ -146,6 +151,7 @@ type Booking struct {
 	member *Member
 	rank   *ranked
 	work   Work
+	began  int64 // Unix nanoseconds
 	phase  phase // guarded by rank.mu
 }
 
@@ -246,6 +252,7 @@ func (m *Member) TryBegin(rank int, seenPicks uint64, work Work) (*Booking, bool
 // start counts the booking in; rank.mu is held.
 func (b *Booking) start(now time.Time) {
 	r := b.rank
+	b.began = now.UnixNano()
 	if b.work.Comes {
 		b.phase = phaseComing
 		r.coming.Add(1)

@@ -15,28 +15,41 @@ func (m *Member) SetPeers(rank int, f InFlight) {
 		now = nil
 	}
 	r := &m.ranks[rank]
-	before := r.peers.Swap(now)
-	if before == nil || f.PrefillRequests >= before.PrefillRequests || r.prefillRequests.Load() == 0 {
-		return
-	}
-	// The rank has done with a prompt of theirs: the oldest of ours was not computed before.
+	at := m.fleet.opts.Now().UnixNano()
 	r.lock()
 	defer r.unlock()
-	if r.prefillRequests.Load() > 0 {
-		r.prefillSince.Store(m.fleet.opts.Now().UnixNano())
+	var before InFlight
+	if old := r.peers.Load(); old != nil {
+		before = *old
 	}
+	if f.PrefillTokens > before.PrefillTokens {
+		r.heard.note(at, f.PrefillTokens-before.PrefillTokens)
+	}
+	if f.PrefillRequests < before.PrefillRequests {
+		// The rank has done with a prompt of theirs: no other was computed before.
+		r.latest = at
+		if r.prefillRequests.Load() > 0 {
+			r.prefillSince.Store(at)
+		}
+	}
+	// Who waits behind another router's prompt may not have heard yet that it is done.
+	if f.PrefillRequests > 0 && !f.PrefillSince.IsZero() && f.PrefillSince.UnixNano() < r.latest {
+		f.PrefillSince = time.Unix(0, r.latest)
+	}
+	r.peers.Store(now)
 }
 
 // theirsBegin: the rank has done with a prompt of ours at time now, so that the oldest of
-// peers' was not computed before.
+// peers' was not computed before. The caller holds mu.
 func (r *ranked) theirsBegin(now int64) {
+	r.latest = now
 	f := r.peers.Load()
 	if f == nil || f.PrefillRequests == 0 || f.PrefillSince.UnixNano() >= now {
 		return
 	}
 	later := *f
 	later.PrefillSince = time.Unix(0, now)
-	r.peers.CompareAndSwap(f, &later) // else there is news
+	r.peers.Store(&later)
 }
 
 // Peers returns what SetPeers said last. It takes no lock and does not allocate. A rank

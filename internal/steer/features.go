@@ -30,3 +30,16 @@ type Prediction struct {
 type Predictor interface {
 	Predict(in []Features, out []Prediction)
 }
+
+// unheardOf is the share of a request's own work and of what was known to be ahead of it
+// that others' requests of the same moment may be for it still to teach how long its work
+// takes. It is less than measurements scatter.
+const unheardOf = 0.1
+
+// Surprised reports whether a request whose worker was chosen by f met so many tokens of
+// other routers, chosen at the same moment, that its time tells nothing of f: they may
+// have been computed before it, or after. A predictor that learned from it would take
+// its own work for slow. When routers begin with a burst, all that they see is like that.
+func (f *Features) Surprised(unheard int) bool {
+	return float64(unheard) > unheardOf*float64(f.Uncached+f.AheadTokens)
+}

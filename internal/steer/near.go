@@ -19,9 +19,9 @@ const (
 	// whenever there are several routers: predictions are not better than that, and
 	// on the trace of docs/benchmarks.md it costs nothing.
 	near = 0.05
-	// rush is for how long a choice counts as one of the same moment: a few times what
+	// Rushed is for how long a choice counts as one of the same moment: a few times what
 	// news take.
-	rush = 10 * time.Millisecond
+	Rushed = 10 * time.Millisecond
 )
 
 // Rush knows whether routers choose at the same moment. It is safe for concurrent use;
@@ -34,7 +34,7 @@ func (r *Rush) Note(now time.Time) { r.last.Store(now.UnixNano()) }
 // On reports whether there was one just before.
 func (r *Rush) On(now time.Time) bool {
 	last := r.last.Load()
-	return last != 0 && now.UnixNano()-last <= int64(rush)
+	return last != 0 && now.UnixNano()-last <= int64(Rushed)
 }
 
 // choose lets p order the candidates twice where there are other routers: as a question

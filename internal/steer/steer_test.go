@@ -146,3 +146,14 @@ func TestPace(t *testing.T) {
 	require.Zero(t, steer.Pace(70*time.Millisecond, 7), "too short to tell")
 	require.Zero(t, steer.Pace(-time.Second, 100), "a clock that was set back")
 }
+
+func TestSurprised(t *testing.T) {
+	t.Parallel()
+	f := steer.Features{Uncached: 600, AheadTokens: 400}
+	require.False(t, f.Surprised(0))
+	require.False(t, f.Surprised(100))
+	require.True(t, f.Surprised(101))
+	nothing := steer.Features{}
+	require.False(t, nothing.Surprised(0), "as without other routers")
+	require.True(t, nothing.Surprised(1))
+}

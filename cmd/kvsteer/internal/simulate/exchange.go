@@ -31,11 +31,14 @@ const (
 
 // exchanger is a router's side of the exchange.
 type exchanger struct {
-	table    *replica.Table // of what others said; nil if nobody says anything
-	shares   []work         // by worker
+	table  *replica.Table // of what others said; nil if nobody says anything
+	shares []work         // by worker
+	// latest is when a prompt was last done, whosever it was, by worker.
+	latest   []time.Duration
 	seq      uint64
 	dirty    []bool // workers on which something has changed since the last message
 	bookings []replica.Booking
+	keys     int // of all bookings
 	// picked and looking: a message is going to be sent, because of a pick, or if
 	// anything has ended.
 	picked, looking bool
@@ -49,7 +52,7 @@ func newExchanger(c *cluster, number, workers int) exchanger {
 	}
 	return exchanger{
 		table:  replica.NewTable(replica.TableOptions{Epoch: uint64(number) + 1}),
-		shares: make([]work, workers), dirty: make([]bool, workers),
+		shares: make([]work, workers), latest: make([]time.Duration, workers), dirty: make([]bool, workers),
 	}
 }
 
@@ -93,7 +96,9 @@ func (r *router) tellOf(i int, keys []kvcache.Key, ttl time.Duration) {
 	if r.table == nil {
 		return
 	}
-	if len(keys) > 0 {
+	// Of what doesn't fit, the beginning: it is what others' prompts share.
+	if keys = keys[:min(len(keys), replica.MaxKeys-r.keys)]; len(keys) > 0 && len(r.bookings) < replica.MaxBookings {
+		r.keys += len(keys)
 		r.bookings = append(r.bookings, replica.Booking{Instance: r.cluster.instance(i), Keys: keys, TTL: ttl})
 	}
 	if !r.picked {
@@ -113,7 +118,7 @@ func (r *router) publish(full bool) {
 		Version: replica.Version, Router: "router-" + strconv.Itoa(r.number), Epoch: uint64(r.number) + 1, Seq: r.seq,
 		Full: full, Bookings: r.bookings,
 	}
-	r.bookings = nil
+	r.bookings, r.keys = nil, 0
 	for i := range r.own {
 		w := &r.own[i]
 		if r.dirty[i] && !full || full && w.prefilling+w.decoding > 0 {
@@ -175,12 +180,44 @@ func (r *router) shared(places []replica.Place) {
 			continue
 		}
 		s := r.table.Share(p)
+		if more := s.PrefillTokens - r.shares[i].tokens; more > 0 {
+			r.unheard(i, more)
+		}
+		if s.PrefillRequests < r.shares[i].prefilling {
+			r.latest[i] = r.cluster.now
+		}
 		r.shares[i] = work{prefilling: s.PrefillRequests, decoding: s.DecodeRequests, tokens: s.PrefillTokens, pairs: s.PrefillPairs}
 		if s.PrefillRequests > 0 {
 			r.shares[i].since = s.PrefillSince.Sub(epoch)
 		}
 		r.sum(i)
 	}
+}
+
+// unheard notes that others have more tokens on a worker, for those of this router that
+// were sent there before that was known. See fleet.Booking.Unheard.
+func (r *router) unheard(i, tokens int) {
+	for _, l := range r.cluster.workers[i].legs {
+		if l.job.via == r && r.cluster.now-l.sent <= steer.Rushed {
+			l.unheard += tokens
+		}
+	}
+}
+
+// done notes that one of this router's prompts is done on a worker.
+func (r *router) done(i int) {
+	if r.table != nil {
+		r.latest[i] = r.cluster.now
+	}
+}
+
+// begunAt is when a worker began with a prompt that is taken to be its oldest since then:
+// not before the last one was done.
+func (r *router) begunAt(i int, since time.Duration) time.Duration {
+	if r.table == nil {
+		return since
+	}
+	return max(since, r.latest[i])
 }
 
 // instance is a worker as routers name it to each other.

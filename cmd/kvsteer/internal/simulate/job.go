@@ -43,8 +43,10 @@ type Leg struct {
 	sent         time.Duration
 	phase        phase
 	cached       int // tokens, as the router expected
-	work         int // tokens to compute, as the router expected
-	pairs        int64
+	// unheard is the tokens of other routers that came to be known within moments.
+	unheard int
+	work    int // tokens to compute, as the router expected
+	pairs   int64
 }
 
 // phase is what the router has booked of a leg.

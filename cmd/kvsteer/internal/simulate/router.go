@@ -154,6 +154,7 @@ func (r *router) began(l *Leg, was phase) {
 		return
 	}
 	w.since = r.cluster.now
+	r.done(l.worker)
 	w.prefilling--
 	w.decoding++
 	w.tokens -= l.work
@@ -202,6 +203,7 @@ func (r *router) sum(i int) {
 	if peers.prefilling > 0 && (own.prefilling == 0 || peers.since < own.since) {
 		v.PrefillSince = peers.since
 	}
+	v.PrefillSince = r.begunAt(i, v.PrefillSince)
 }
 
 // crashed forgets what was on a worker that went down.

@@ -266,7 +266,16 @@ func (r *Steer) Handed(s *State, j *Job, took time.Duration, cached int) {
 // computed lets the predictor learn from a prompt that was computed for another worker.
 func (r *Steer) computed(j *Job, took time.Duration) {
 	if x, ok := j.note.(expectation); ok && j.attempt == 1 {
-		r.Predictor.Observe(&x.first, max(took, 1))
+		r.learn(j.by, &x.first, max(took, 1))
+	}
+}
+
+// learn is the router's.
+func (r *Steer) learn(l *Leg, f *kvsteer.Features, took time.Duration) {
+	if !(*steer.Features)(f).Surprised(l.unheard) {
+		r.Predictor.Observe(f, took)
+	} else if c, ok := r.Predictor.(kvsteer.CrowdObserver); ok {
+		c.ObserveCrowded(f, took)
 	}
 }
 
@@ -281,7 +290,7 @@ func (r *Steer) FirstToken(j *Job, ttft time.Duration) {
 	if len(r.errors) > warmUp && whole <= x.p90 {
 		r.covered++
 	}
-	r.Predictor.Observe(&x.features, steer.Fetched(ttft, x.fetching))
+	r.learn(j.Leg, &x.features, steer.Fetched(ttft, x.fetching))
 }
 
 // Done implements [Auditor]. Of a prompt that came from elsewhere all looks cached.
