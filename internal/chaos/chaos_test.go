@@ -53,6 +53,8 @@ func plan(t *testing.T, seed uint64) chaos.Plan {
 
 // Whatever happens, in whatever order: the invariants hold.
 func TestChaos(t *testing.T) {
+	require.Positive(t, *seeds, "with -chaos.seeds 0 nothing would be tried: give at least 1")
+	require.Positive(t, *worlds, "with -chaos.worlds 0 nothing would be tried: give at least 1")
 	began := time.Now()
 	var next, done atomic.Int64
 	var mu sync.Mutex
