@@ -42,7 +42,9 @@ func TestACrowdTeachesNothingOfTheLoad(t *testing.T) {
 			predictor = untaught{p}
 		}
 		g := newGateways(t, gatewaysConfig{
-			engines: 1, routers: 2, options: []kvsteer.Option{kvsteer.WithPredictor(predictor)},
+			// With a short beat a pause of the machine has a peer die and come back: that is news.
+			engines: 1, routers: 2, beat: time.Hour,
+			options: []kvsteer.Option{kvsteer.WithPredictor(predictor)},
 			fleet: func(_ int, o *fleet.Options) {
 				o.Now = func() time.Time {
 					if at := stopped.Load(); at != 0 {
