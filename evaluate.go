@@ -237,7 +237,7 @@ func (r *Router) book(s *Selection, ev *evaluation, number int) {
 	}
 	r.sessions.moved(s.session, a.place())
 	if before, k := ev.computing(i); before != ev {
-		a.relay = &relay{leg: r.bookLeg(s, before, k)}
+		a.relay = &relay{leg: r.bookLeg(s, before, k), p90: ev.Candidates[i].PredictedP90}
 		// What it computes is there, and the events of who fetches it tell of the rest.
 		a.inferred = false
 	}

@@ -18,7 +18,8 @@ import (
 type relay struct {
 	leg
 
-	handed bool // it has done so
+	handed bool          // it has done so
+	p90    time.Duration // predicted, of the first token of whom it computes for
 	usage  Usage
 	// body is what then is sent to the worker that answers.
 	body   []byte
@@ -102,7 +103,7 @@ func (r *Router) relays(s *Selection, ev *evaluation, members []*fleet.Member, q
 		r.release(before)
 		return
 	}
-	ev.relay = steer.Relay{By: &before.Candidates[before.Plan.Order[0]], Pace: r.opts.transferRate}
+	ev.relay = steer.Relay{By: &before.Candidates[before.Plan.Order[0]], Pace: r.opts.transferRate, Wide: r.joint.Factor()}
 	ev.Relay = &ev.relay
 }
 

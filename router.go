@@ -53,6 +53,7 @@ type Router struct {
 	run     string
 	entries atomic.Uint64 // in the ledger
 
+	joint    steer.Joint
 	replicas *replicas // nil: it is the only one
 	hush     func()    // ends listening to others
 

@@ -262,6 +262,9 @@ func (s *Selection) FirstToken() {
 	s.forget()
 	if a := &s.attempt; a.number == 1 && a.offer == nil && !a.otherwise && !a.moved && (a.relay == nil || a.relay.handed) {
 		s.router.learn(a.booking, &a.features, steer.Fetched(now.Sub(a.began), a.fetching))
+		if a.relay != nil {
+			s.router.joint.Observe(a.ttft, a.relay.p90)
+		}
 	}
 }
 

@@ -49,8 +49,7 @@ type Calibration struct {
 	shift, spread, mid, high, seen [heights]float64
 	// wide is the logarithm of what the 90th percentiles' distance from the mean is
 	// multiplied by at all heights. Each height learns slowly, and levelling moves
-	// what it has learned: wide follows how often what was given out held, whatever
-	// the reason (adaptive conformal inference), so that nine of ten do.
+	// what it has learned: wide follows how often what was given out held.
 	wide float64
 }
 
@@ -110,8 +109,14 @@ func (c *Calibration) widen(over float64) {
 	for _, seen := range &c.seen {
 		n += seen
 	}
-	c.wide += quantilePace(n) * quantileMove(over, highP)
-	c.wide = min(max(c.wide, -mostWide), mostWide)
+	c.wide = Wider(c.wide, over, n)
+}
+
+// Wider moves wide, the logarithm of what the distance of 90th percentiles is multiplied
+// by, after n observations of which the last was above its own by over: nine of ten then
+// stay below in the long run, whatever the reason (adaptive conformal inference).
+func Wider(wide, over, n float64) float64 {
+	return min(max(wide+quantilePace(n)*quantileMove(over, highP), -mostWide), mostWide)
 }
 
 // learn moves one height's corrections by an observation of some weight.

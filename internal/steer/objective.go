@@ -9,7 +9,7 @@ import (
 // counted as often as
 //
 //	Constant + min(Running * answers under way there, MostRunning)
-//	         + Wanting * those that wait in the router for it + Waiting * w²
+//	         + Wanting * min(those that wait in the router for it, MostWanting) + Waiting * w²
 //
 // where w is the requests that wait for their first token on the candidate with
 // the fewest of them. While that is nobody, a second by which the request's own
@@ -25,8 +25,10 @@ type Objective struct {
 	Waiting float64
 	// Wanting is per request that waits in the router for this very candidate, or
 	// comes to it once another worker has computed its prompt: it is delayed by just
-	// as much.
-	Wanting float64
+	// as much. MostWanting bounds how many count: those far back in a line of hundreds
+	// will take whoever is free then, and a few more of them here than there must not
+	// make a worker that is idle look dearer than to wait for one that isn't.
+	Wanting, MostWanting float64
 	// NoProgress counts work ahead as a whole until it is done.
 	NoProgress bool
 	// NoAnswer leaves out how long the request's own answer takes.
@@ -40,19 +42,20 @@ const (
 	defaultMostRunning = 2
 	defaultWaiting     = 2
 	defaultWanting     = 1
+	defaultMostWanting = 16
 	// perAnswer is what a second late in an answer weighs, whosever it is.
 	perAnswer = defaultRunning
 )
 
 // DefaultObjective is what the router minimises.
 func DefaultObjective() Objective {
-	return Objective{Running: defaultRunning, MostRunning: defaultMostRunning, Waiting: defaultWaiting, Wanting: defaultWanting}
+	return Objective{Running: defaultRunning, MostRunning: defaultMostRunning, Waiting: defaultWaiting, Wanting: defaultWanting, MostWanting: defaultMostWanting}
 }
 
 // others is how often a candidate's prefill counts as a cost to others; fewest
 // comes from [Round.fewest].
 func (o *Objective) others(running, wanting int, fewest float64) float64 {
-	return o.Constant + min(o.Running*float64(running), o.MostRunning) + o.Wanting*float64(wanting) + o.Waiting*fewest*fewest
+	return o.Constant + min(o.Running*float64(running), o.MostRunning) + o.Wanting*min(float64(wanting), o.MostWanting) + o.Waiting*fewest*fewest
 }
 
 // fewest is the least number of requests without a first token on any candidate,

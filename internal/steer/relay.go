@@ -16,6 +16,17 @@ type Relay struct {
 	By *policy.Candidate
 	// Pace is the tokens per second that are handed over; 0 takes no time.
 	Pace float64
+	// Wide is what [Joint] has learned of both together; 0 is nothing.
+	Wide float64
+}
+
+// wide is by how much both together are late at most, in nine of ten cases.
+func (l *Relay) wide(first, second time.Duration) time.Duration {
+	d := both(first, second)
+	if l.Wide > 0 {
+		d = times(d, l.Wide)
+	}
+	return d
 }
 
 // over is the time that handing over takes.
@@ -138,7 +149,7 @@ func (r *Round) takeWays(fill func(i int, c *policy.Candidate, expected *Predict
 		other.Externality = plus(other.Externality, by.Externality)
 		if other.PredictedP90 > 0 {
 			own := other.PredictedP90 - (other.PredictedTTFT - before)
-			other.PredictedP90 = plus(other.PredictedTTFT, both(own, by.PredictedP90-by.PredictedTTFT))
+			other.PredictedP90 = plus(other.PredictedTTFT, r.Relay.wide(own, by.PredictedP90-by.PredictedTTFT))
 		}
 		if other.PredictedE2E > 0 {
 			other.PredictedE2E = plus(other.PredictedE2E, before)

@@ -42,20 +42,32 @@ func TestPredictionsCover(t *testing.T) {
 	}
 }
 
-// So do they where prompts are computed by other workers than those that answer, and
-// come to them over a network that is not fast.
+// So do they where prompts are computed by other workers than those that answer, over a
+// network that is not fast, and where one in ten of those that answer stalls for a prompt
+// that it computes itself.
 func TestPredictionsOfTwoLegsCover(t *testing.T) {
 	t.Parallel()
-	p := WorkerSpec{Count: 6, Role: fleet.RolePrefill, PrefillRate: 12000, CacheTokens: 1_000_000}
-	d := p
-	d.Count, d.Role = 2, fleet.RoleDecode
-	w := LongPrompts(16, nil)
-	w.Reseed(1)
-	res := runSmall(t, Config{
-		Workers: []WorkerSpec{p, d}, TransferRate: 20_000, Rate: 2, Duration: 10 * time.Minute, Seed: 1,
-	}, w, "kvsteer")
-	t.Logf("%d requests, %.1f%% covered, median error %.1f%%", res.Requests, 100*res.Covered, 100*res.PredictionError)
-	require.Greater(t, res.Requests, 600)
-	require.InDelta(t, 0.9, res.Covered, 0.05)
-	require.Less(t, res.PredictionError, 0.1)
+	for name, c := range map[string]struct {
+		computing, answering int
+		transfer, rate       float64
+	}{
+		"a slow network": {6, 2, 20_000, 2},
+		"stalls":         {5, 3, 200_000, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := WorkerSpec{Count: c.computing, Role: fleet.RolePrefill, PrefillRate: 12000, CacheTokens: 1_000_000}
+			d := p
+			d.Count, d.Role = c.answering, fleet.RoleDecode
+			w := LongPrompts(16, nil)
+			w.Reseed(1)
+			res := runSmall(t, Config{
+				Workers: []WorkerSpec{p, d}, TransferRate: c.transfer, Rate: c.rate, Duration: 10 * time.Minute, Seed: 1,
+			}, w, "kvsteer")
+			t.Logf("%d requests, %.1f%% covered, median error %.1f%%", res.Requests, 100*res.Covered, 100*res.PredictionError)
+			require.Greater(t, res.Requests, 600)
+			require.InDelta(t, 0.9, res.Covered, 0.05)
+			require.Less(t, res.PredictionError, 0.1)
+		})
+	}
 }

@@ -30,6 +30,7 @@ type Steer struct {
 	// before is who could compute the prompt for workers that go on from there.
 	before steer.Round
 	relay  steer.Relay
+	joint  steer.Joint
 	at     int   // the candidate that was chosen last
 	places []int // of the candidates, among the workers of the state
 	known  []steer.Place
@@ -188,7 +189,7 @@ func (r *Steer) relays(s *State, q *steer.Prompt) {
 	r.before.Predict((*asks)(r))
 	r.before.Choose(&leg, r.Policy)
 	if len(r.before.Plan.Order) > 0 {
-		r.relay = steer.Relay{By: &r.before.Candidates[r.before.Plan.Order[0]], Pace: s.TransferRate}
+		r.relay = steer.Relay{By: &r.before.Candidates[r.before.Plan.Order[0]], Pace: s.TransferRate, Wide: r.joint.Factor()}
 		r.round.Relay = &r.relay
 	}
 }
@@ -289,6 +290,9 @@ func (r *Steer) FirstToken(j *Job, ttft time.Duration) {
 	r.errors = append(r.errors, math.Abs(x.ttft.Seconds()-whole.Seconds())/max(whole.Seconds(), 1e-6))
 	if len(r.errors) > warmUp && whole <= x.p90 {
 		r.covered++
+	}
+	if j.by != nil {
+		r.joint.Observe(whole, x.p90)
 	}
 	r.learn(j.Leg, &x.features, steer.Fetched(ttft, x.fetching))
 }

@@ -15,7 +15,7 @@ import (
 // experiment changes the product to see what a change is worth.
 type experiment struct {
 	// constant, running, most and waiting are the weights of [steer.Objective].
-	constant, running, most, waiting, wanting float64
+	constant, running, most, waiting, wanting, wantmost float64
 	// progress is 0 to count work ahead as a whole until it is done, answer to leave
 	// out how long the call's own answer takes.
 	progress, answer float64
@@ -34,7 +34,7 @@ type experiment struct {
 
 func (x *experiment) parameters() map[string]*float64 {
 	return map[string]*float64{
-		"constant": &x.constant, "running": &x.running, "most": &x.most, "waiting": &x.waiting, "wanting": &x.wanting,
+		"constant": &x.constant, "running": &x.running, "most": &x.most, "waiting": &x.waiting, "wanting": &x.wanting, "wantmost": &x.wantmost,
 		"progress": &x.progress, "answer": &x.answer, "oracle": &x.oracle,
 		"near": &x.near, "turn": &x.turn,
 		"queue": &x.queue, "hold": &x.hold, "gather": &x.gather, "aging": &x.aging,
@@ -49,7 +49,7 @@ func variant(params string, seed uint64) (Rule, error) {
 	}
 	o := steer.DefaultObjective()
 	x := &experiment{
-		constant: o.Constant, running: o.Running, most: o.MostRunning, waiting: o.Waiting, wanting: o.Wanting,
+		constant: o.Constant, running: o.Running, most: o.MostRunning, waiting: o.Waiting, wanting: o.Wanting, wantmost: o.MostWanting,
 		progress: 1, answer: 1, near: 1, aging: defaultAging, gather: math.NaN(),
 	}
 	known := x.parameters()
@@ -63,7 +63,7 @@ func variant(params string, seed uint64) (Rule, error) {
 		*known[name] = v
 	}
 	r.Objective = &steer.Objective{
-		Constant: x.constant, Running: x.running, MostRunning: x.most, Waiting: x.waiting, Wanting: x.wanting,
+		Constant: x.constant, Running: x.running, MostRunning: x.most, Waiting: x.waiting, Wanting: x.wanting, MostWanting: x.wantmost,
 		NoProgress: x.progress == 0, NoAnswer: x.answer == 0,
 	}
 	r.Truth, r.near = x.oracle > 0, x.near > 0
