@@ -49,13 +49,17 @@ const (
 
 // DefaultObjective is what the router minimises.
 func DefaultObjective() Objective {
-	return Objective{Running: defaultRunning, MostRunning: defaultMostRunning, Waiting: defaultWaiting, Wanting: defaultWanting, MostWanting: defaultMostWanting}
+	return Objective{
+		Running: defaultRunning, MostRunning: defaultMostRunning, Waiting: defaultWaiting,
+		Wanting: defaultWanting, MostWanting: defaultMostWanting,
+	}
 }
 
 // others is how often a candidate's prefill counts as a cost to others; fewest
 // comes from [Round.fewest].
 func (o *Objective) others(running, wanting int, fewest float64) float64 {
-	return o.Constant + min(o.Running*float64(running), o.MostRunning) + o.Wanting*min(float64(wanting), o.MostWanting) + o.Waiting*fewest*fewest
+	return o.Constant + min(o.Running*float64(running), o.MostRunning) +
+		o.Wanting*min(float64(wanting), o.MostWanting) + o.Waiting*fewest*fewest
 }
 
 // fewest is the least number of requests without a first token on any candidate,
