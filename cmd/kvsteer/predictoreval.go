@@ -16,7 +16,7 @@ import (
 	"github.com/kvsteer/kvsteer"
 )
 
-const evalUsage = `usage: kvsteer predictor-eval [-json] [-warmup N] [-cached] FILE...
+const evalUsage = `usage: kvsteer predictor-eval [-json] [-warmup N] [-cached=auto|true|false] FILE...
 
 Replays recorded requests through a new predictor for every file, in the order
 of the file: each is predicted first and observed then. "-" reads standard input.
@@ -42,17 +42,18 @@ const maxLine = 1 << 20
 
 // recorded is one line of a recording.
 type recorded struct {
-	Model   string  `json:"model"`
-	Class   string  `json:"class"`
-	Worker  string  `json:"worker"`
-	Input   *int    `json:"input_token_length"`
-	Ahead   int     `json:"prefill_tokens_in_flight"`
-	Running int     `json:"num_request_running"`
-	Waiting int     `json:"num_request_waiting"`
-	KV      float64 `json:"kv_cache_percentage"`
-	Prefix  float64 `json:"prefix_cache_score"`
-	TTFT    float64 `json:"actual_ttft_ms"`
-	TPOT    float64 `json:"actual_tpot_ms"`
+	Model  string `json:"model"`
+	Class  string `json:"class"`
+	Worker string `json:"worker"`
+	// Counts are numbers of any form: recorders that keep rows as floats write 48.0.
+	Input   *float64 `json:"input_token_length"`
+	Ahead   float64  `json:"prefill_tokens_in_flight"`
+	Running float64  `json:"num_request_running"`
+	Waiting float64  `json:"num_request_waiting"`
+	KV      float64  `json:"kv_cache_percentage"`
+	Prefix  float64  `json:"prefix_cache_score"`
+	TTFT    float64  `json:"actual_ttft_ms"`
+	TPOT    float64  `json:"actual_tpot_ms"`
 }
 
 func (r *recorded) check() error {
@@ -61,15 +62,15 @@ func (r *recorded) check() error {
 	case r.Input == nil:
 		return errors.New("no input_token_length")
 	case *r.Input < 0 || *r.Input > most:
-		return fmt.Errorf("input_token_length %d is out of range", *r.Input)
+		return fmt.Errorf("input_token_length %g is out of range", *r.Input)
 	case r.Ahead < 0 || r.Ahead > most:
-		return fmt.Errorf("prefill_tokens_in_flight %d is out of range", r.Ahead)
+		return fmt.Errorf("prefill_tokens_in_flight %g is out of range", r.Ahead)
 	case r.Running < 0 || r.Running > most:
-		return fmt.Errorf("num_request_running %d is out of range", r.Running)
+		return fmt.Errorf("num_request_running %g is out of range", r.Running)
 	case r.Waiting < 0 || r.Waiting > most:
-		return fmt.Errorf("num_request_waiting %d is out of range", r.Waiting)
+		return fmt.Errorf("num_request_waiting %g is out of range", r.Waiting)
 	case r.KV < 0 || r.KV > 1:
-		return fmt.Errorf("kv_cache_percentage %g is not between 0 and 1", r.KV)
+		return fmt.Errorf("kv_cache_percentage %g is not between 0 and 1 (divide percents by 100)", r.KV)
 	case r.Prefix < 0 || r.Prefix > 1:
 		return fmt.Errorf("prefix_cache_score %g is not between 0 and 1", r.Prefix)
 	case r.TTFT < 0 || r.TTFT > most:
@@ -83,14 +84,14 @@ func (r *recorded) check() error {
 
 func (r *recorded) features(cached bool) kvsteer.Features {
 	f := kvsteer.Features{
-		Model: r.Model, Class: r.Class, Worker: r.Worker, Uncached: *r.Input,
-		AheadTokens: r.Ahead, Decoding: max(r.Running-r.Waiting, 0), KVUsage: r.KV,
+		Model: r.Model, Class: r.Class, Worker: r.Worker, Uncached: int(*r.Input),
+		AheadTokens: int(r.Ahead), Decoding: max(int(r.Running)-int(r.Waiting), 0), KVUsage: r.KV,
 	}
 	if r.Ahead == 0 {
-		f.Waiting = r.Waiting
+		f.Waiting = int(r.Waiting)
 	}
 	if cached {
-		f.Cached = int(r.Prefix * float64(*r.Input))
+		f.Cached = int(r.Prefix * *r.Input)
 		f.Uncached -= f.Cached
 	}
 	return f
@@ -106,8 +107,9 @@ func predictorEval(ctx context.Context, args []string, stdout, stderr io.Writer)
 	}
 	asJSON := flags.Bool("json", false, "print one JSON array instead of tables")
 	warmup := flags.Int("warmup", 200, "how many lines with a TTFT to learn from before counting")
-	cached := flags.Bool("cached", false, "take prefix_cache_score for tokens that need no computing; "+
-		"it is the recorder's guess, and means nothing where engines have prefix caching off")
+	cached := cachedAuto
+	flags.Var(&cached, "cached", "whether prefix_cache_score stands for tokens that need no computing: it is the recorder's guess, "+
+		"and means nothing where engines have prefix caching off; auto: whichever has been nearer so far, by the rows before")
 	if code, ok := parse(flags, args, stderr); !ok {
 		return code
 	}
@@ -117,7 +119,7 @@ func predictorEval(ctx context.Context, args []string, stdout, stderr io.Writer)
 	}
 	reports := make([]*evalReport, 0, flags.NArg())
 	for _, name := range flags.Args() {
-		rep, err := evalFile(ctx, name, *warmup, *cached)
+		rep, err := evalFile(ctx, name, *warmup, cached)
 		if err != nil {
 			fmt.Fprintf(stderr, "kvsteer predictor-eval: %v\n", err)
 			return exitFailed
@@ -131,7 +133,7 @@ func predictorEval(ctx context.Context, args []string, stdout, stderr io.Writer)
 	return exitOK
 }
 
-func evalFile(ctx context.Context, name string, warmup int, cached bool) (*evalReport, error) {
+func evalFile(ctx context.Context, name string, warmup int, cached cachedMode) (*evalReport, error) {
 	if name == "-" {
 		return evaluate(ctx, "standard input", os.Stdin, warmup, cached)
 	}
@@ -143,11 +145,9 @@ func evalFile(ctx context.Context, name string, warmup int, cached bool) (*evalR
 	return evaluate(ctx, name, f, warmup, cached)
 }
 
-func evaluate(ctx context.Context, name string, r io.Reader, warmup int, cached bool) (*evalReport, error) {
+func evaluate(ctx context.Context, name string, r io.Reader, warmup int, cached cachedMode) (*evalReport, error) {
 	rep := &evalReport{File: name, Warmup: warmup}
-	e := evaluation{
-		report: rep, predictor: kvsteer.NewPredictor(kvsteer.PredictorOptions{}), out: make([]kvsteer.Prediction, 1),
-	}
+	e := evaluation{report: rep, readings: cached.readings()}
 	in := bufio.NewReader(r)
 	if isLog(in) {
 		return evaluateLog(ctx, name, in, rep)
@@ -172,7 +172,7 @@ func evaluate(ctx context.Context, name string, r io.Reader, warmup int, cached 
 		if err := rec.check(); err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", name, number, err)
 		}
-		e.replay(&rec, cached)
+		e.replay(&rec)
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("%s:%d: %w", name, number+1, err)
@@ -194,28 +194,31 @@ func (e *evaluation) done(name string) (*evalReport, error) {
 // evaluation is one file's predictions as they come.
 type evaluation struct {
 	report    *evalReport
-	predictor kvsteer.Predictor
-	out       []kvsteer.Prediction
+	readings  []*reading
 	ttft, itl sample
 }
 
 // replay predicts a request by those before it, then learns from it.
-func (e *evaluation) replay(rec *recorded, cached bool) {
-	f := rec.features(cached)
-	e.predictor.Predict([]kvsteer.Features{f}, e.out)
+func (e *evaluation) replay(rec *recorded) {
+	for _, r := range e.readings {
+		r.predict(rec)
+	}
+	by := e.nearest()
 	if rec.TTFT > 0 {
 		if e.report.WithTTFT++; e.report.WithTTFT > e.report.Warmup {
-			e.ttft.add(rec.TTFT, e.out[0].TTFT, e.out[0].P50, e.out[0].P90)
+			e.ttft.add(rec.TTFT, by.out[0].TTFT, by.out[0].P50, by.out[0].P90)
+			if by.cached {
+				e.report.CachedRows++
+			}
 		}
-		e.predictor.Observe(&f, time.Duration(rec.TTFT*float64(time.Millisecond)))
 	}
 	if rec.TPOT > 0 {
 		if e.report.WithITL++; e.report.WithITL > e.report.Warmup {
-			e.itl.add(rec.TPOT, e.out[0].ITL, 0, 0)
+			e.itl.add(rec.TPOT, by.out[0].ITL, 0, 0)
 		}
-		if d, ok := e.predictor.(kvsteer.DecodeObserver); ok {
-			d.ObserveDecode(&f, time.Duration(rec.TPOT*float64(time.Millisecond)), 0)
-		}
+	}
+	for _, r := range e.readings {
+		r.observe(rec)
 	}
 }
 

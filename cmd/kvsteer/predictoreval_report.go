@@ -22,7 +22,9 @@ type evalReport struct {
 	WithITL  int    `json:"lines_with_itl"`
 	Warmup   int    `json:"warmup"`
 	// Used counts the lines that the figures below are of.
-	Used        int          `json:"used"`
+	Used int `json:"used"`
+	// CachedRows of them were predicted with prefix_cache_score as cached tokens.
+	CachedRows  int          `json:"cached_rows"`
 	MedianAPE   float64      `json:"ttft_median_ape_pct"`
 	MeanAPE     float64      `json:"ttft_mean_ape_pct"`
 	P50Coverage float64      `json:"p50_coverage_pct"`
@@ -119,6 +121,9 @@ func (r *evalReport) print(w io.Writer) error {
 	fmt.Fprintf(w, "%s\n", r.File)
 	fmt.Fprintf(w, "  rows used        %d (of %d lines %d carry a TTFT; the first %d are learned from only)\n",
 		r.Used, r.Lines, r.WithTTFT, r.Warmup)
+	if r.CachedRows > 0 {
+		fmt.Fprintf(w, "  cached tokens    by prefix_cache_score in %d rows\n", r.CachedRows)
+	}
 	fmt.Fprintf(w, "  TTFT error       median %.2f%%, mean %.2f%%\n", r.MedianAPE, r.MeanAPE)
 	if r.P50Coverage > 0 { // a decision log has none
 		fmt.Fprintf(w, "  coverage         p50 %.1f%%, p90 %.1f%%\n", r.P50Coverage, r.P90Coverage)

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,7 +121,7 @@ func TestPredictorEvalUsage(t *testing.T) {
 
 func TestCachedTokensOnRequest(t *testing.T) {
 	t.Parallel()
-	n := 1000
+	n := 1000.0
 	r := recorded{Input: &n, Prefix: 0.75, Running: 5, Waiting: 2}
 	f := r.features(false)
 	require.Equal(t, [2]int{1000, 0}, [2]int{f.Uncached, f.Cached})
@@ -128,6 +130,50 @@ func TestCachedTokensOnRequest(t *testing.T) {
 	require.Equal(t, [2]int{250, 750}, [2]int{f.Uncached, f.Cached})
 	r.Ahead = 64 // covers those that wait
 	require.Zero(t, r.features(false).Waiting)
+}
+
+// Whether the recorder's score means anything depends on the engine, and the rows tell.
+// They may come from a table whose numbers are all floats.
+func TestPredictorEvalFindsOutAboutCaches(t *testing.T) {
+	t.Parallel()
+	of := func(caching bool) string {
+		var b strings.Builder
+		r := rand.New(rand.NewPCG(1, 2))
+		for range 800 {
+			tokens, score := 200+r.IntN(8000), math.Floor(10*r.Float64())/10
+			computed := float64(tokens)
+			if caching {
+				computed *= 1 - score
+			}
+			fmt.Fprintf(&b, `{"input_token_length": %d.0, "num_request_running": 3.0, "prefix_cache_score": %g, "actual_ttft_ms": %.3f}`+"\r\n",
+				tokens, score, 20+0.1*computed)
+		}
+		name := filepath.Join(t.TempDir(), "rows.jsonl")
+		require.NoError(t, os.WriteFile(name, []byte(b.String()), 0o600))
+		return name
+	}
+	report := func(args ...string) evalReport {
+		code, out, errs := eval(append([]string{"-json"}, args...)...)
+		require.Zero(t, code, errs)
+		var got []evalReport
+		require.NoError(t, json.Unmarshal([]byte(out), &got))
+		return got[0]
+	}
+	on, off := of(true), of(false)
+	r := report(on)
+	require.Equal(t, 600, r.CachedRows)
+	require.Less(t, r.MedianAPE, 2.0)
+	require.Equal(t, report("-cached", on), r)
+	require.Greater(t, report("-cached=false", on).MedianAPE, 10.0)
+	r = report(off)
+	require.Zero(t, r.CachedRows)
+	require.Less(t, r.MedianAPE, 2.0)
+	require.Greater(t, report("-cached", off).MedianAPE, 10.0)
+	_, out, _ := eval(on)
+	require.Contains(t, out, "cached tokens    by prefix_cache_score in 600 rows")
+	code, _, errs := eval("-cached=perhaps", on)
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, errs, "auto, true or false")
 }
 
 // A router's decision log has predictions of its own.
