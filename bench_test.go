@@ -21,7 +21,7 @@ import (
 
 // manyWorkers is a router over n workers of one fake engine's address: what is
 // measured is the router, not the engines.
-func manyWorkers(tb testing.TB, n int) *kvsteer.Router {
+func manyWorkers(tb testing.TB, n int, o ...kvsteer.Option) *kvsteer.Router {
 	tb.Helper()
 	// Who has no events is not believed to hold more than there is room for: 1M blocks over 64.
 	e := fleettest.New(tb, fleettest.Config{Name: "e", Model: testModel, Speed: 1000, Blocks: 1 << 15})
@@ -34,7 +34,7 @@ func manyWorkers(tb testing.TB, n int) *kvsteer.Router {
 	})
 	require.NoError(tb, err)
 	require.Eventually(tb, func() bool { return f.Snapshot().Routable() == n }, 30*time.Second, time.Millisecond)
-	r, err := kvsteer.New(kvsteer.WithFleet(f), kvsteer.WithSeed(1))
+	r, err := kvsteer.New(append([]kvsteer.Option{kvsteer.WithFleet(f), kvsteer.WithSeed(1)}, o...)...)
 	require.NoError(tb, err)
 	tb.Cleanup(func() {
 		require.NoError(tb, r.Close())

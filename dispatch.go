@@ -36,34 +36,22 @@ func (r *Router) dispatch() {
 		continue
 	}
 	q.promised = q.promised[:0] // they are for one round alone
-	clear(q.turns[:cap(q.turns)])
+	clear(q.order[:cap(q.order)])
+	q.look.End()
 }
 
 // serveOne offers a worker to those that wait, in their order, until one takes it.
-// How many are evaluated for that is bounded: the first in line; those whose worker
-// is free; and in turn some of the others, which may have come to prefer a free
-// one. The rest is taken at its word, so that many that wait for one worker keep
-// nobody from another.
+// How many are evaluated for that is bounded, see [steer.Look].
 func (r *Router) serveOne() bool {
 	q, now := r.queue, r.opts.now()
 	q.promised = q.promised[:0]
-	order, idle, free := q.ordered(now), idle{r: r, seen: q.seen[:0]}, lookFree
-	if q.opts.Hold == 0 {
-		// For them there is nobody. They must not take the turns of those for whom there
-		// may be: many that wait for one model keep nobody from another.
-		order = slices.DeleteFunc(order, func(i int) bool { return !idle.anyOf(q.waiters[i].s) })
-		q.seen = idle.seen
-	}
-	turns := q.longUnseen(order[min(lookFirst, len(order)):])
-	for place, i := range order {
-		w := q.waiters[i]
+	order := r.hopeful(now)
+	q.look.Begin(len(order), func(place int) *steer.Waiter { return &order[place].Waiter })
+	for place, w := range order {
 		switch {
 		case q.hesitates(w, order[place+1:]):
 			continue // and nobody behind it is kept from anything
-		case place < lookFirst || slices.Contains(turns, w):
-		case free > 0 && !w.wants.busy():
-			free--
-		default:
+		case !q.look.At(place, &w.Waiter, w.wants.busy):
 			q.promised = append(q.promised, w.wants)
 			continue
 		}
@@ -74,49 +62,36 @@ func (r *Router) serveOne() bool {
 	return false
 }
 
-// hesitates reports whether w, before those at places in line, still waits for others
+// hopeful lists those that wait and for whom there may be a worker, in the order of the
+// line. The others must not take the turns of these: many that wait for one model keep
+// nobody from another.
+func (r *Router) hopeful(now time.Time) []*waiter {
+	q := r.queue
+	slices.SortFunc(q.waiters, func(a, b *waiter) int { return q.line.Before(&a.Waiter, &b.Waiter, now) })
+	q.order = q.order[:0]
+	idle := idle{r: r, seen: q.seen[:0]}
+	for _, w := range q.waiters {
+		if q.opts.Hold > 0 || idle.anyOf(w.s) {
+			q.order = append(q.order, w)
+		}
+	}
+	q.seen = idle.seen
+	return q.order
+}
+
+// hesitates reports whether w, before others in line, still waits for others
 // that come at the same moment.
-func (q *queue) hesitates(w *waiter, behind []int) bool {
+func (q *queue) hesitates(w *waiter, behind []*waiter) bool {
 	if w.Due.IsZero() {
 		return false
 	}
 	return steer.Hesitates(time.Now(), &w.Waiter, func(yield func(*steer.Waiter) bool) {
-		for _, i := range behind {
-			if !yield(&q.waiters[i].Waiter) {
+		for _, o := range behind {
+			if !yield(&o.Waiter) {
 				return
 			}
 		}
 	})
-}
-
-// ordered lists the places of those that wait, the first in line first.
-func (q *queue) ordered(now time.Time) []int {
-	q.order = q.order[:0]
-	for i := range q.waiters {
-		q.order = append(q.order, i)
-	}
-	slices.SortFunc(q.order, func(a, b int) int {
-		return q.line.Before(&q.waiters[a].Waiter, &q.waiters[b].Waiter, now)
-	})
-	return q.order
-}
-
-// longUnseen returns those of the waiters at places that were not looked at for
-// longest.
-func (q *queue) longUnseen(places []int) []*waiter {
-	q.turns = q.turns[:0]
-	for _, i := range places {
-		w := q.waiters[i]
-		if len(q.turns) == lookTurns {
-			if last := q.turns[lookTurns-1]; !w.looked.Before(last.looked) {
-				continue
-			}
-			q.turns = q.turns[:lookTurns-1]
-		}
-		at, _ := slices.BinarySearchFunc(q.turns, w, func(a, b *waiter) int { return a.looked.Compare(b.looked) })
-		q.turns = slices.Insert(q.turns, at, w)
-	}
-	return q.turns
 }
 
 // busy reports whether the rank has a prompt to compute.
@@ -204,7 +179,7 @@ func (r *Router) offer(w *waiter) (left bool) {
 	w.Work = ev.work()
 	var ok bool
 	if ok, w.delay = q.ready(ev); !ok {
-		w.wants, w.looked = ev.wants(), r.opts.now()
+		w.wants, w.Looked = ev.wants(), r.opts.now()
 		q.countIn(w, true)
 		q.promised = append(q.promised, w.wants)
 		return false

@@ -84,19 +84,21 @@ func WithQueue(q QueueOptions) Option {
 // queue holds requests that wait. All but count, wake and dues is guarded by
 // Router.pickMu.
 type queue struct {
-	opts    QueueOptions
-	line    steer.Line
+	opts QueueOptions
+	line steer.Line
+	// waiters are in the order of the line as it last was: to sort what is nearly in
+	// order costs little.
 	waiters []*waiter
 	// promised is the work of those that wait for a rank: for the next in line it is
 	// as good as there.
 	promised []promise
 	// wanted counts those that wait for each rank.
 	wanted []wanted
-	// order is that of the waiters, turns are some of them, seen is their models: kept
-	// for their memory.
-	order []int
-	turns []*waiter
+	// order is those of the waiters for whom there may be a worker, seen is their models:
+	// kept for their memory.
+	order []*waiter
 	seen  []idleFor
+	look  steer.Look
 
 	count atomic.Int32 // of waiters
 	wake  chan struct{}
@@ -128,8 +130,6 @@ type waiter struct {
 	delay   time.Duration
 	wants   promise
 	counted bool
-	// looked is when that was.
-	looked time.Time
 }
 
 type wanted struct {
@@ -168,16 +168,9 @@ func (q *queue) wanting(m *fleet.Member, rank int) int {
 	return 0
 }
 
-const (
-	// lookFirst, lookFree and lookTurns bound the waiters that are evaluated for one
-	// free worker, see serveOne.
-	lookFirst = 8
-	lookFree  = 8
-	lookTurns = 4
-	// lookEvery is how often those that wait are looked at without an occasion: for
-	// what engines report, and for workers that come.
-	lookEvery = 50 * time.Millisecond
-)
+// lookEvery is how often those that wait are looked at without an occasion: for what
+// engines report, and for workers that come.
+const lookEvery = 50 * time.Millisecond
 
 func newQueue(o *QueueOptions) *queue {
 	line := steer.Line{Aging: o.Aging, HalfLife: o.Fair.HalfLife, Starve: o.Fair.Starve}
@@ -297,7 +290,7 @@ func (r *Router) join(s *Selection, ev *evaluation, hesitation time.Duration) (*
 	if q.full() && !q.makeRoom(w) {
 		return nil, false
 	}
-	w.looked = w.Since
+	w.Looked = w.Since
 	if hesitation > 0 {
 		w.Due = time.Now().Add(hesitation) // as the timer goes, whatever the router's clock
 		time.AfterFunc(hesitation, r.freed)

@@ -23,6 +23,8 @@ type Waiter struct {
 	// Due is until when it waits for others that come at the same moment, see
 	// [Hesitation].
 	Due time.Time
+	// Looked is when it was last evaluated, see [Look].
+	Looked time.Time
 }
 
 // Line decides who of those that wait goes first. First a request whose tenant has

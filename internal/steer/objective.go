@@ -26,8 +26,8 @@ type Objective struct {
 	// Wanting is per request that waits in the router for this very candidate, or
 	// comes to it once another worker has computed its prompt: it is delayed by just
 	// as much. MostWanting bounds how many count: those far back in a line of hundreds
-	// will take whoever is free then, and a few more of them here than there must not
-	// make a worker that is idle look dearer than to wait for one that isn't.
+	// will take whoever is free then. Were all of them counted, whoever has a long prompt
+	// would hardly ever find a worker that is cheap enough.
 	Wanting, MostWanting float64
 	// NoProgress counts work ahead as a whole until it is done.
 	NoProgress bool
@@ -42,7 +42,7 @@ const (
 	defaultMostRunning = 2
 	defaultWaiting     = 2
 	defaultWanting     = 1
-	defaultMostWanting = 16
+	defaultMostWanting = 64
 	// perAnswer is what a second late in an answer weighs, whosever it is.
 	perAnswer = defaultRunning
 )

@@ -74,8 +74,8 @@ func TestObjectiveOfExperiments(t *testing.T) {
 	choose(&r, 9, steer.Place{Decoding: 5, Wanting: 3}, steer.Place{})
 	require.Equal(t, 350*time.Millisecond, r.Candidates[0].Externality, "those that wait for it")
 	choose(&r, 999, steer.Place{Decoding: 5, Wanting: 300}, steer.Place{Wanting: 290})
-	require.Equal(t, 1650*time.Millisecond, r.Candidates[0].Externality, "some of them")
-	require.Equal(t, 1600*time.Millisecond, r.Candidates[1].Externality)
+	require.Equal(t, 6450*time.Millisecond, r.Candidates[0].Externality, "some of them")
+	require.Equal(t, 6400*time.Millisecond, r.Candidates[1].Externality)
 	choose(&r, 9, steer.Place{Decoding: 5, Wanting: 3}, steer.Place{})
 	require.Zero(t, r.Candidates[1].Externality)
 	r.Objective = &steer.Objective{Constant: math.MaxFloat64}

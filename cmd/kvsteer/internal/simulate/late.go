@@ -18,8 +18,9 @@ type Late struct {
 	Gather time.Duration
 
 	line    steer.Line
+	look    steer.Look
 	waiters map[*Job]*waiter
-	order   []int
+	order   []*waiter // all of them, as the line last was
 }
 
 // waiter is a call that waits for the worker that was best when it was last looked
@@ -27,6 +28,7 @@ type Late struct {
 type waiter struct {
 	steer.Waiter
 
+	job    *Job
 	worker int           // that would compute the prompt
 	delay  time.Duration // that it would wait there
 	wants  bool          // counted as one that waits for it
@@ -44,9 +46,6 @@ func newLate(r *Steer, hold, gather time.Duration, aging float64) *Late {
 	return &Late{Steer: r, Hold: hold, Gather: gather, line: steer.Line{Aging: aging}, waiters: map[*Job]*waiter{}}
 }
 
-// lookahead is the router's bound of the waiting calls that are considered.
-const lookahead = 16
-
 // Bind implements [Binder].
 func (l *Late) Bind(s *State, waiting []*Job) (job, worker int) {
 	s.Queued = len(waiting) - 1
@@ -59,56 +58,40 @@ func (l *Late) Bind(s *State, waiting []*Job) (job, worker int) {
 	if l.Hold == 0 && !slices.ContainsFunc(s.Workers, func(v View) bool { return v.Prefilling == 0 }) {
 		return -1, -1
 	}
-	l.next(waiting, epoch.Add(s.Now))
+	now := epoch.Add(s.Now)
+	slices.SortFunc(l.order, func(a, b *waiter) int { return l.line.Before(&a.Waiter, &b.Waiter, now) })
 	l.promised = append(l.promised[:0], make([]promise, s.fleet())...)
-	for place, n := range l.order {
-		j := waiting[n]
-		w := l.waiters[j]
-		if l.hesitates(waiting, place, epoch.Add(s.Now)) {
+	l.look.Begin(len(l.order), func(place int) *steer.Waiter { return &l.order[place].Waiter })
+	for place, w := range l.order {
+		if l.hesitates(place, now) {
 			continue
 		}
-		i := l.choose(s, j, w)
+		if !l.look.At(place, &w.Waiter, func() bool { return s.worker(w.worker).Prefilling > 0 }) {
+			l.promised[w.worker].add(w.promise)
+			continue
+		}
+		i := l.choose(s, w.job, w)
 		if i < 0 {
 			continue
 		}
 		if l.free(s, w) {
-			delete(l.waiters, j)
-			l.line.Leave(&w.Waiter, true, epoch.Add(s.Now))
-			return n, i
+			delete(l.waiters, w.job)
+			l.order = slices.Delete(l.order, place, place+1)
+			l.line.Leave(&w.Waiter, true, now)
+			return slices.Index(waiting, w.job), i
 		}
-		w.wants = true
+		w.wants, w.Looked = true, now
 		l.wanting[w.worker]++
 		l.promised[w.worker].add(w.promise)
 	}
 	return -1, -1
 }
 
-// next lists the first in line, in order.
-func (l *Late) next(waiting []*Job, now time.Time) {
-	l.order = l.order[:0]
-	before := func(a, b int) int {
-		return l.line.Before(&l.waiters[waiting[a]].Waiter, &l.waiters[waiting[b]].Waiter, now)
-	}
-	for i := range waiting {
-		if l.waiters[waiting[i]] == nil { // the policy leaves it nobody
-			continue
-		}
-		if len(l.order) == lookahead {
-			if before(i, l.order[lookahead-1]) >= 0 {
-				continue
-			}
-			l.order = l.order[:lookahead-1]
-		}
-		at, _ := slices.BinarySearchFunc(l.order, i, before)
-		l.order = slices.Insert(l.order, at, i)
-	}
-}
-
 // hesitates reports whether one in line still waits for others that may come before it.
-func (l *Late) hesitates(waiting []*Job, place int, now time.Time) bool {
-	return steer.Hesitates(now, &l.waiters[waiting[l.order[place]]].Waiter, func(yield func(*steer.Waiter) bool) {
-		for _, n := range l.order[place+1:] {
-			if !yield(&l.waiters[waiting[n]].Waiter) {
+func (l *Late) hesitates(place int, now time.Time) bool {
+	return steer.Hesitates(now, &l.order[place].Waiter, func(yield func(*steer.Waiter) bool) {
+		for _, o := range l.order[place+1:] {
+			if !yield(&o.Waiter) {
 				return
 			}
 		}
@@ -124,7 +107,8 @@ func (l *Late) join(s *State, j *Job) int {
 	for _, w := range l.waiters {
 		l.promised[w.worker].add(w.promise)
 	}
-	w := &waiter{Waiter: steer.Waiter{Tenant: j.Call.Tenant, Since: epoch.Add(s.Now)}}
+	now := epoch.Add(s.Now)
+	w := &waiter{job: j, Waiter: steer.Waiter{Tenant: j.Call.Tenant, Since: now, Looked: now}}
 	i := l.choose(s, j, w)
 	if i < 0 {
 		return -1
@@ -140,6 +124,7 @@ func (l *Late) join(s *State, j *Job) int {
 	w.wants = true
 	l.wanting[w.worker]++
 	l.waiters[j] = w
+	l.order = append(l.order, w)
 	l.line.Join(&w.Waiter)
 	return -1
 }

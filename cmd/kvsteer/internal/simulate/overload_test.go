@@ -7,9 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// However long the line in the router is, those at its head take the workers that are
-// free: once they all waited for the one that fewer behind them wanted, and a fleet that
-// could not keep up did a third of what it could.
+// However long the line in the router is, somebody in it takes a worker that is free. It
+// once looked only at those at the head, as the router doesn't: hundreds behind them made
+// all these wait for the same worker, and a fleet that could not keep up did a third of what
+// it could.
 func TestALongLineLeavesNobodyIdle(t *testing.T) {
 	t.Parallel()
 	mean := func(rule string) float64 {
