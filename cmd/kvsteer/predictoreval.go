@@ -83,12 +83,14 @@ func (r *recorded) check() error {
 }
 
 func (r *recorded) features(cached bool) kvsteer.Features {
+	// Both counts are read one after the other while the engine goes on.
+	waiting := min(r.Waiting, r.Running)
 	f := kvsteer.Features{
 		Model: r.Model, Class: r.Class, Worker: r.Worker, Uncached: int(*r.Input),
-		AheadTokens: int(r.Ahead), Decoding: max(int(r.Running)-int(r.Waiting), 0), KVUsage: r.KV,
+		AheadTokens: int(r.Ahead), Decoding: int(r.Running - waiting), KVUsage: r.KV,
 	}
 	if r.Ahead == 0 {
-		f.Waiting = int(r.Waiting)
+		f.Waiting = int(waiting)
 	}
 	if cached {
 		f.Cached = int(r.Prefix * *r.Input)

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/kvsteer/kvsteer"
@@ -25,13 +26,19 @@ func (m *cachedMode) IsBoolFlag() bool { return true }
 
 // Set implements [flag.Value].
 func (m *cachedMode) Set(s string) error {
-	switch v := cachedMode(s); v {
-	case cachedAuto, cachedOn, cachedOff:
-		*m = v
+	if s == string(cachedAuto) {
+		*m = cachedAuto
 		return nil
-	default:
+	}
+	on, err := strconv.ParseBool(s)
+	if err != nil {
 		return errors.New("not auto, true or false")
 	}
+	*m = cachedOff
+	if on {
+		*m = cachedOn
+	}
+	return nil
 }
 
 // readings are the ways to read a file. Of several the first is preferred.

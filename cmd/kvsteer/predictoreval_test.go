@@ -130,6 +130,9 @@ func TestCachedTokensOnRequest(t *testing.T) {
 	require.Equal(t, [2]int{250, 750}, [2]int{f.Uncached, f.Cached})
 	r.Ahead = 64 // covers those that wait
 	require.Zero(t, r.features(false).Waiting)
+	r.Ahead, r.Waiting = 0, 7 // were counted a moment later
+	f = r.features(false)
+	require.Equal(t, [2]int{0, 5}, [2]int{f.Decoding, f.Waiting})
 }
 
 // Whether the recorder's score means anything depends on the engine, and the rows tell.
@@ -164,6 +167,8 @@ func TestPredictorEvalFindsOutAboutCaches(t *testing.T) {
 	require.Equal(t, 600, r.CachedRows)
 	require.Less(t, r.MedianAPE, 2.0)
 	require.Equal(t, report("-cached", on), r)
+	require.Equal(t, report("-cached=1", on), r)
+	require.Equal(t, report("-cached=auto", on), r)
 	require.Greater(t, report("-cached=false", on).MedianAPE, 10.0)
 	r = report(off)
 	require.Zero(t, r.CachedRows)
