@@ -24,6 +24,8 @@ type simulation struct {
 	workload, fleetFile, rules, concurrency string
 
 	rate, speed           float64
+	processes             int
+	arrivalSeed           uint64
 	duration              time.Duration
 	warmup, cooldown, slo time.Duration
 	limit                 int
@@ -115,6 +117,9 @@ func (o *simulation) flags(stderr io.Writer) *flag.FlagSet {
 	f.StringVar(&o.rules, "rules", "", "the `rules` to compare, comma-separated (default: "+strings.Join(simulate.RuleNames(), ",")+
 		", as far as they know what the fleet is like)")
 	f.Float64Var(&o.rate, "rate", 0, "Poisson arrivals, `requests` a second")
+	f.IntVar(&o.processes, "generator-processes", 1, "of so `many` processes of the load generator that draw the same gaps each, "+
+		"as GuideLLM 0.8.1's do; makes bursts")
+	f.Uint64Var(&o.arrivalSeed, "arrival-seed", 0, "`seed` of when requests arrive, in all repetitions (0: that of each)")
 	f.StringVar(&o.concurrency, "concurrency", "", "closed loop with so many `users`; a list makes a sweep")
 	f.Float64Var(&o.speed, "speed", 1, "run a trace's arrivals so many times as fast")
 	f.DurationVar(&o.duration, "duration", 0, "how long requests come in (default: the whole trace, else 345s)")
@@ -353,7 +358,8 @@ func (o *simulation) workloads(blockSize int) (func() *simulate.Workload, error)
 
 func (o *simulation) config(f *simulate.Fleet, trace bool) simulate.Config {
 	c := simulate.Config{
-		Workers: f.Workers, TransferRate: f.TransferRate, Rate: o.rate, Speed: o.speed, Duration: o.duration,
+		Workers: f.Workers, TransferRate: f.TransferRate, Rate: o.rate, Processes: o.processes, ArrivalSeed: o.arrivalSeed,
+		Speed: o.speed, Duration: o.duration,
 		Warmup: max(o.warmup, 0), Cooldown: max(o.cooldown, 0),
 		Faults:   simulate.Faults{EventLoss: o.loss, EventDelay: o.delay, Stale: o.stale, Failures: o.failures},
 		Exchange: o.replicas.config(),

@@ -26,9 +26,9 @@ type Timing struct {
 
 // DefaultTiming resembles a 27B model in FP8 on one NVIDIA L40S with a step
 // budget of 2,048 tokens. Fitted on two published figures (Kinference, November
-// 2026, control workload): an unloaded prefill of 16,256 unique tokens takes
-// 6.8 s to the first token, and the median inter-token latency is about 42 ms
-// with some four sequences of 16,000 tokens in flight. How the 6.8 s divides
+// 2026): an unloaded prefill of 16,256 unique tokens takes 6.8 s to the first token
+// (control workload), and the median inter-token latency is about 42 ms with some
+// four sequences of 16,000 tokens in flight (shared prefix; control's is not published). How the 6.8 s divides
 // was not published and is an estimate from the hardware: eight bases of 36 ms
 // (27 GB of weights at 864 GB/s is 31 ms), 8% attention (a hybrid model with
 // full attention in every fourth layer), the rest linear. A cached token is

@@ -42,6 +42,11 @@ type Config struct {
 	// much it runs faster, 0 meaning 1.
 	Rate        float64
 	Concurrency int
+	// Processes is those of the load generator that makes Rate, 0 meaning 1: with more of
+	// them calls come in bursts, see newArrivals. ArrivalSeed decides when calls come; 0 is
+	// Seed.
+	Processes   int
+	ArrivalSeed uint64
 	Speed       float64
 	// Duration is how long calls come in; 0 is the whole trace.
 	Duration time.Duration
@@ -95,7 +100,7 @@ type cluster struct {
 	now      time.Duration
 	agenda   agenda
 	workers  []worker
-	arrivals *rand.Rand
+	arrivals *arrivals
 	faults   *rand.Rand
 	failures *rand.Rand
 	spread   *rand.Rand // of calls over routers
@@ -173,6 +178,12 @@ func newCluster(cfg Config, w *Workload, rule Rule, more ...Rule) (*cluster, err
 	if cfg.Rate < 0 || cfg.Concurrency < 0 || cfg.Speed < 0 || cfg.Rate > 0 && cfg.Concurrency > 0 {
 		return nil, errors.New("arrivals need either a rate or a concurrency, positive: give -rate or -concurrency, not both")
 	}
+	if cfg.Processes < 0 || cfg.Processes > 1 && cfg.Rate == 0 {
+		return nil, errors.New("processes of a load generator are positive and need a rate: give -rate")
+	}
+	if cfg.ArrivalSeed == 0 {
+		cfg.ArrivalSeed = cfg.Seed
+	}
 	if !w.Trace && cfg.Rate == 0 && cfg.Concurrency == 0 {
 		return nil, errors.New("the workload has no times of its own: a rate or a concurrency is needed, for example -rate 4 or -concurrency 16")
 	}
@@ -182,7 +193,7 @@ func newCluster(cfg Config, w *Workload, rule Rule, more ...Rule) (*cluster, err
 	}
 	c := &cluster{
 		cfg: cfg, workload: w,
-		arrivals: stream(cfg.Seed, streamArrival), faults: stream(cfg.Seed, streamFaults), failures: stream(cfg.Seed, streamFailures),
+		arrivals: newArrivals(stream(cfg.ArrivalSeed, streamArrival), cfg.Processes), faults: stream(cfg.Seed, streamFaults), failures: stream(cfg.Seed, streamFailures),
 		spread: stream(cfg.Seed, streamSpread), losses: stream(cfg.Seed, streamLosses),
 	}
 	_, pooled := rule.(*Bound)
@@ -276,8 +287,7 @@ func (c *cluster) nextArrival() {
 	}
 	at := time.Duration(float64(calls[0].At) / c.cfg.Speed)
 	if c.cfg.Rate > 0 {
-		perSecond := c.cfg.Rate / float64(c.workload.Turns)
-		at = c.now + time.Duration(c.arrivals.ExpFloat64()/perSecond*float64(time.Second))
+		at = c.arrivals.next(c.cfg.Rate / float64(c.workload.Turns))
 	}
 	if c.over(at) {
 		c.closing = true

@@ -212,8 +212,11 @@ func TestRefusals(t *testing.T) {
 	}{
 		"no arrivals":   {func(*Config) {}, "a rate or a concurrency is needed"},
 		"both arrivals": {func(c *Config) { c.Rate, c.Concurrency = 1, 1 }, "either"},
-		"no end":        {func(c *Config) { c.Rate, c.Duration = 1, 0 }, "a duration is needed"},
-		"no workers":    {func(c *Config) { c.Rate, c.Workers = 1, nil }, "no workers"},
+		"no rate": {
+			func(c *Config) { c.Concurrency, c.Processes = 1, 2 }, "need a rate",
+		},
+		"no end":     {func(c *Config) { c.Rate, c.Duration = 1, 0 }, "a duration is needed"},
+		"no workers": {func(c *Config) { c.Rate, c.Workers = 1, nil }, "no workers"},
 		"too small a cache": {
 			func(c *Config) { c.Rate, c.Workers[0].CacheTokens = 1, 8_000 }, "16256 tokens",
 		},
