@@ -28,11 +28,11 @@ type Timing struct {
 // budget of 2,048 tokens. Fitted on two published figures (Kinference, November
 // 2026): an unloaded prefill of 16,256 unique tokens takes 6.8 s to the first token
 // (control workload), and the median inter-token latency is about 42 ms with some
-// four sequences of 16,000 tokens in flight (shared prefix; control's is not published). How the 6.8 s divides
-// was not published and is an estimate from the hardware: eight bases of 36 ms
-// (27 GB of weights at 864 GB/s is 31 ms), 8% attention (a hybrid model with
-// full attention in every fourth layer), the rest linear. A cached token is
-// read at 64 KiB.
+// four sequences of 16,000 tokens in flight (shared prefix; control's is not
+// published). How the 6.8 s divides was not published and is an estimate from the
+// hardware: eight bases of 36 ms (27 GB of weights at 864 GB/s is 31 ms), 8%
+// attention (a hybrid model with full attention in every fourth layer), the rest
+// linear. A cached token is read at 64 KiB.
 func DefaultTiming() Timing {
 	return Timing{
 		Base:           36e-3,
