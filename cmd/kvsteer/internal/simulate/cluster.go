@@ -193,7 +193,8 @@ func newCluster(cfg Config, w *Workload, rule Rule, more ...Rule) (*cluster, err
 	}
 	c := &cluster{
 		cfg: cfg, workload: w,
-		arrivals: newArrivals(stream(cfg.ArrivalSeed, streamArrival), cfg.Processes), faults: stream(cfg.Seed, streamFaults), failures: stream(cfg.Seed, streamFailures),
+		arrivals: newArrivals(stream(cfg.ArrivalSeed, streamArrival), cfg.Processes),
+		faults:   stream(cfg.Seed, streamFaults), failures: stream(cfg.Seed, streamFailures),
 		spread: stream(cfg.Seed, streamSpread), losses: stream(cfg.Seed, streamLosses),
 	}
 	_, pooled := rule.(*Bound)
