@@ -60,7 +60,7 @@ one of the two.
 Rules: kvsteer is this library as it comes, kvsteer-queue the same with WithQueue.
 kvsteer:NAME=VALUE+NAME=VALUE tries out others: constant, running, most, waiting and
 wanting are the weights of a request's own prefill as a cost to others
-(docs/routing.md); progress=0 counts work ahead as a whole until it is done; answer=0
+(docs/routing.md), wantmost how many that wait count for wanting; progress=0 counts work ahead as a whole until it is done; answer=0
 leaves out how long the request's own answer takes; oracle=1 predicts by the engines'
 true state; gather is for how many seconds at most one waits for others of its moment;
 queue=1 holds requests in the router while workers are busy, with hold and aging in

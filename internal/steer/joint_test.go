@@ -60,16 +60,13 @@ func TestJointIsBounded(t *testing.T) {
 // What was learned of both widens what is told of both, and nothing else.
 func TestRelayIsAsWideAsWasLearned(t *testing.T) {
 	t.Parallel()
-	d := steer.Place{Name: "d", BlockSize: 10, Trust: kvcache.Exact, Decoding: 20, Follows: true}
-	plain := relay(&steer.Place{Name: "p", BlockSize: 10, Trust: kvcache.Exact}, &d, 0)
+	place := func(name string, decoding int) *steer.Place {
+		return &steer.Place{Name: name, BlockSize: 10, Trust: kvcache.Exact, Decoding: decoding}
+	}
+	plain := relay(place("p", 0), place("d", 20), 0)
 	require.Equal(t, "p", plain.Candidates[0].PrefillOn)
 	for _, factor := range []float64{0.5, 1, 3} {
-		q := steer.Prompt{Tokens: 1000}
-		by := plain.Relay.By
-		r := steer.Round{Objective: plain.Objective, Relay: &steer.Relay{By: by, Wide: factor}}
-		r.Add(&q, &d)
-		r.Add(&q, &steer.Place{Name: "whole", BlockSize: 10, Decoding: 100, OtherWaiting: 1, Trust: kvcache.Exact})
-		r.Predict(startUp{})
+		r := relayAsWide(place("p", 0), place("d", 20), 0, factor)
 		for i := range r.Candidates {
 			c, was := r.Candidates[i], plain.Candidates[i]
 			require.Equal(t, was.PredictedTTFT, c.PredictedTTFT)

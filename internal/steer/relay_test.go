@@ -26,7 +26,10 @@ func (startUp) Predict(in []steer.Features, out []steer.Prediction) {
 
 // relay lets two workers that decode choose between computing a prompt of 1,000
 // tokens themselves and going on from where p has computed it.
-func relay(p, d *steer.Place, paceOver float64) *steer.Round {
+func relay(p, d *steer.Place, paceOver float64) *steer.Round { return relayAsWide(p, d, paceOver, 0) }
+
+// relayAsWide is relay after so much was learned of how widely both scatter.
+func relayAsWide(p, d *steer.Place, paceOver, wide float64) *steer.Round {
 	q := steer.Prompt{Tokens: 1000}
 	prefill := q
 	prefill.Prefill = true
@@ -34,7 +37,7 @@ func relay(p, d *steer.Place, paceOver float64) *steer.Round {
 	before := steer.Round{Objective: &objective}
 	before.Add(&prefill, p)
 	before.Predict(startUp{})
-	r := &steer.Round{Objective: &objective, Relay: &steer.Relay{By: &before.Candidates[0], Pace: paceOver}}
+	r := &steer.Round{Objective: &objective, Relay: &steer.Relay{By: &before.Candidates[0], Pace: paceOver, Wide: wide}}
 	d.Follows = true
 	r.Add(&q, d)
 	r.Add(&q, &steer.Place{Name: "whole", BlockSize: 10, Decoding: 100, OtherWaiting: 1, Trust: kvcache.Exact})

@@ -178,8 +178,11 @@ func newCluster(cfg Config, w *Workload, rule Rule, more ...Rule) (*cluster, err
 	if cfg.Rate < 0 || cfg.Concurrency < 0 || cfg.Speed < 0 || cfg.Rate > 0 && cfg.Concurrency > 0 {
 		return nil, errors.New("arrivals need either a rate or a concurrency, positive: give -rate or -concurrency, not both")
 	}
-	if cfg.Processes < 0 || cfg.Processes > 1 && cfg.Rate == 0 {
-		return nil, errors.New("processes of a load generator are positive and need a rate: give -rate")
+	if cfg.Processes < 0 {
+		return nil, errors.New("-generator-processes is a number of processes: give 1 or more")
+	}
+	if cfg.Rate == 0 && (cfg.Processes > 1 || cfg.ArrivalSeed > 0) {
+		return nil, errors.New("-generator-processes and -arrival-seed are for arrivals at a rate: give -rate")
 	}
 	if cfg.ArrivalSeed == 0 {
 		cfg.ArrivalSeed = cfg.Seed

@@ -104,7 +104,7 @@ func (l *Late) hesitates(place int, now time.Time) bool {
 // there is none the call waits.
 func (l *Late) join(s *State, j *Job) int {
 	l.promised = append(l.promised[:0], make([]promise, s.fleet())...)
-	for _, w := range l.waiters {
+	for _, w := range l.order {
 		l.promised[w.worker].add(w.promise)
 	}
 	now := epoch.Add(s.Now)

@@ -213,7 +213,13 @@ func TestRefusals(t *testing.T) {
 		"no arrivals":   {func(*Config) {}, "a rate or a concurrency is needed"},
 		"both arrivals": {func(c *Config) { c.Rate, c.Concurrency = 1, 1 }, "either"},
 		"no rate": {
-			func(c *Config) { c.Concurrency, c.Processes = 1, 2 }, "need a rate",
+			func(c *Config) { c.Concurrency, c.Processes = 1, 2 }, "at a rate: give -rate",
+		},
+		"no rate to seed": {
+			func(c *Config) { c.Concurrency, c.ArrivalSeed = 1, 2 }, "at a rate: give -rate",
+		},
+		"fewer than no processes": {
+			func(c *Config) { c.Rate, c.Processes = 1, -1 }, "give 1 or more",
 		},
 		"no end":     {func(c *Config) { c.Rate, c.Duration = 1, 0 }, "a duration is needed"},
 		"no workers": {func(c *Config) { c.Rate, c.Workers = 1, nil }, "no workers"},
